@@ -200,6 +200,7 @@ def test_places_of_top_k_are_numbers_or_marks_whichever_are_fewer(count, places)
     assert payload(t.codecs.TopK(count=count, bits=3).encode(x, None)) == math.ceil(3 * count / 8) + 2 + places
 
 
+@pytest.mark.tiers(longer=["2", "8"])
 @pytest.mark.parametrize("bits", [2, 3, 8])
 @plain
 @given(arrays(np.float32, 24, elements=normal), st.sampled_from((1, 11, 24)))

@@ -108,7 +108,7 @@ ASKING_EVERYONE = {
 ANY_SIZE = [name for name, example in ALGORITHMS.items() if example.any_size]
 
 
-@pytest.mark.tiers(quick=["fedavg", "fedred", "gd", "icgm", "scaffnew", "sppm"], slow=ASKING_EVERYONE)
+@pytest.mark.tiers(quick=["fedavg", "fedred", "sppm"], longer=["gd", "icgm", "scaffnew"], slow=ASKING_EVERYONE)
 @pytest.mark.parametrize("name", ANY_SIZE)
 def test_who_is_asked_when_nobody_is_drawn(name):
     """`empty_cohort_changes_nothing` is about all other algorithms."""

@@ -49,7 +49,7 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, data):
     np.testing.assert_array_equal(stored.features[index], features[order][index])
 
 
-@pytest.mark.tiers(everything=["False-parquet", "False-csv"])
+@pytest.mark.tiers(everything=["False-parquet", "False-csv"], longer=["True-parquet"])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("names", [False, True])
 def test_a_table_in_any_order_is_sorted_by_client(tmp_path, monkeypatch, kind, names):

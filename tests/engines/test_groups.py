@@ -80,7 +80,7 @@ def played(*groups, rounds=ROUNDS, **options):
     return t.run(algorithm, t.Grouped.of(centred(), *groups), **{"rounds": rounds, "metrics": ("value",), **options})
 
 
-@pytest.mark.tiers(quick=["before-compiled", "within-compiled", "after-compiled", "own-statistics-compiled"])
+@pytest.mark.tiers(quick=["before-compiled", "own-statistics-compiled"], longer=["within-compiled", "after-compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_is_the_one_by_hand(name, engine):
@@ -354,6 +354,7 @@ def test_mistakes_are_told(name):
         make()
 
 
+@pytest.mark.longer
 def test_leaves_of_clients_that_hardly_take_part_are_told():
     with pytest.warns(Caution, match="takes part 0.5 times on average"):
         t.run(t.FedAvg(t.Nice(3), lr=0.1), t.Grouped.of(centred(), t.Personal("bias", lr=0.1)), rounds=1, metrics=("value",))

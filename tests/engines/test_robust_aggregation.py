@@ -80,7 +80,7 @@ def test_sums_are_their_weight_times_the_robust_mean_with_these_weights(sampler)
         np.testing.assert_allclose(found.average(), weight.sum() * centre(values, weight / weight.sum()), atol=1e-4)
 
 
-@pytest.mark.tiers(quick=["CoordinateMedian", "TrimmedMean", "GeometricMedian", "CentredClipping"])
+@pytest.mark.tiers(quick=["TrimmedMean", "CentredClipping"], longer=["CoordinateMedian", "GeometricMedian"])
 @every_mean
 def test_no_replies_are_no_step(mean):
     replies = replies_of(t.Nice(3))

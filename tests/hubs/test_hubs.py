@@ -133,6 +133,7 @@ def replaced(sppm, blocks):
     return t.Sppm(t.Block(blocks), sppm.solver, gamma=1.0, inner=3)
 
 
+@pytest.mark.longer
 def test_the_lowest_hub_that_has_the_whole_cohort_serves_it():
     """A cohort of one region but two sites passes the sites' links in each exchange, and the region's once."""
     regions = [path[0] for path in PATHS]

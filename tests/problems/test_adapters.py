@@ -122,7 +122,7 @@ CASES = {"both": [(A, B, "layer.bias")], "B": [(B, "layer.bias")], "alternating"
 """The leaves that move in each round, in turn."""
 
 
-@pytest.mark.tiers(everything=["alternating-compiled", "alternating-nodes"])
+@pytest.mark.tiers(quick=["both-compiled"], longer=["B-compiled", "both-nodes", "B-nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("trained", CASES)
 def test_a_run_is_the_one_by_hand(trained, engine):

@@ -95,6 +95,7 @@ def test_clients_whose_modules_have_a_part_in_common(threads):
     same(parameters_of(first), parameters_of(network()), rtol=0)
 
 
+@pytest.mark.longer
 def test_what_is_frozen_is_not_copied(threads):
     threads(2)
     module = network()

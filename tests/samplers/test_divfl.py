@@ -35,6 +35,7 @@ def greedy(size, candidates=range(6), gradients=GRADIENTS, shares=SHARES) -> lis
     return chosen
 
 
+@pytest.mark.tiers(longer=["1", "6"])
 @pytest.mark.parametrize("size", [1, 3, 6])
 def test_cohorts_are_those_of_a_greedy_program(size):
     sampler, state = fitted(size)

@@ -220,7 +220,20 @@ def test_averages_are_unbiased_by_enumeration(name, weights):
     np.testing.assert_allclose(mean, share @ replies, rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.tiers(longer=["nice-1", "block-one", "block-part", "shuffled-stratified", "independent", "two-stage", "coins"])
+@pytest.mark.tiers(
+    longer=[
+        "nice-1",
+        "nice-3",
+        "shuffled-nice",
+        "block",
+        "block-one",
+        "block-part",
+        "shuffled-stratified",
+        "independent",
+        "two-stage",
+        "coins",
+    ]
+)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_a_draw_in_a_program_is_the_one_outside(name):
     """Numbers of a sampler are arguments of the program of a run."""

@@ -217,6 +217,7 @@ def test_five_million_updates_do_not_drift():
     np.testing.assert_allclose(index.probabilities(np.arange(n)), dense, rtol=1e-12)
 
 
+@pytest.mark.longer
 @pytest.mark.tiers(longer=["True"])
 @pytest.mark.parametrize("replacement", [False, True])
 def test_a_restored_index_continues_bit_for_bit(replacement, tmp_path):

@@ -310,6 +310,7 @@ def fixed_point(problem, gamma, alpha=None):
     return y
 
 
+@pytest.mark.tiers(longer=["None"])
 @pytest.mark.parametrize("alpha", [None, 0.7])
 def test_averaged_proximal_points_are_their_numpy_programs(alpha):
     problem = quadratic()

@@ -179,6 +179,7 @@ def test_costs_against_a_key_are_those_of_its_settings(played):
     assert level.median[0] == costs.filter(pl.col("method") == "gd")["cost"].item()
 
 
+@pytest.mark.longer
 def test_costs_against_a_field_of_prices_are_those_of_each_price(played):
     lines = drawn(played, 3)
     for method, line in lines.items():

@@ -45,15 +45,7 @@ ALGORITHMS = {
 }
 
 
-QUICK = [
-    "fedavg-consecutive",
-    "sppm-in turn",
-    "scaffold-in turn",
-    "repeats-in turn",
-]
-
-
-@pytest.mark.tiers(quick=QUICK, longer=["ef21 above-consecutive"], slow=["*-in turn"])
+@pytest.mark.tiers(quick=["fedavg-consecutive"], longer=["ef21 above-consecutive", "sppm-in turn"], slow=["*-in turn"])
 @pytest.mark.parametrize("hubs", ["count = 3", f"of = {[k % 4 for k in range(CLIENTS)]}"], ids=["consecutive", "in turn"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_hubs_play_the_compiled_run(name, hubs):

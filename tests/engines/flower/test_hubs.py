@@ -193,7 +193,7 @@ BAD_HUBS = {
 }
 
 
-@pytest.mark.tiers(everything=["NaN", "longer", "infinite"])
+@pytest.mark.tiers(quick=["garbage"], longer=["single", "no sum", "counts", "others"])
 @pytest.mark.parametrize("name", BAD_HUBS)
 def test_a_wrong_sum_of_a_hub_is_counted_and_never_reaches_the_aggregate(name):
     """The run is that of the clients of the other hubs: client 0 is one of them."""

@@ -123,6 +123,7 @@ def test_with_repeat_the_run_waits_for_who_is_needed(monkeypatch, told):
     assert "waiting for client 3, whose reply is needed" in told.text and "client 3: joined" in told.text
 
 
+@pytest.mark.longer
 def test_below_the_quorum_the_run_waits(monkeypatch, told):
     one_round_a_chunk(monkeypatch)
     monkeypatch.setattr(greeting, "TELL_EVERY", 0.0)
