@@ -1,7 +1,8 @@
 """The page of published numbers: SCAFFOLD beside FedAvg in published tables and here, and what explains the differences.
 
 `published_numbers.toml` has the published accuracies, where they were read, and the faults that were read in released programs.
-Ours are read from `results/`. Accuracies depend on rows, rounds and networks, so SCAFFOLD minus FedAvg is compared, in points.
+Ours are read from `results/niid-bench`. Accuracies depend on rows, rounds and networks, so SCAFFOLD minus FedAvg is compared,
+in points.
 """
 
 import re
@@ -14,9 +15,11 @@ import claims
 
 FILE = Path(__file__).with_suffix(".toml")
 MARKS = ("<!-- published cells -->", "<!-- published switches -->")
-RESULTS, TABLE, RIVAL, RIGHT = ("niid-bench", "niid-bench-lenet"), "last-accuracy-exchanges", "fedavg", "scaffold"
+RESULT, TABLE, RIVAL, RIGHT = "niid-bench", "last-accuracy-exchanges", "fedavg", "scaffold"
 
-HOLDS, EXPLAINED, PARTLY, OPEN, UNTESTED = ("holds", "explained", "partly explained", "not explained", "not played")
+HOLDS, EXPLAINED, PARTLY, OPEN, UNDECIDED, UNTESTED = (
+    "holds", "explained", "partly explained", "not explained", "not decided", "not played",
+)  # fmt: skip
 SIGNS = {True: "✓", False: "✗", None: "?"}
 
 
@@ -26,13 +29,13 @@ def declared() -> dict:
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
-def played() -> list[tuple[str, str, str]]:
-    """Return result, problem and method of all rows of the published tables."""
-    return [(result, row["problem"], row["method"]) for result in RESULTS for row in claims.rows(result, TABLE)]
+def played() -> dict[tuple[str, str], dict]:
+    """Return the rows of the published table by problem and method."""
+    return {(row["problem"], row["method"]): row for row in claims.rows(RESULT, TABLE)}
 
 
 class Percent(NamedTuple):
-    """A median over the seeds, in percent or in points, with its interval: for three seeds their range, for one itself."""
+    """A median over the seeds, in percent or in points, with its interval; minus infinity where numbers became infinite."""
 
     value: float
     low: float
@@ -41,8 +44,7 @@ class Percent(NamedTuple):
 
 def accuracy(problem: str, method: str) -> Percent:
     """Return the last accuracy."""
-    (result,) = {result for result, name, _ in played() if name == problem}
-    (row,) = (row for row in claims.rows(result, TABLE) if (row["problem"], row["method"]) == (problem, method))
+    row = played()[problem, method]
     return Percent(*(100 * (1 - float(row[column])) for column in ("cost", "interval_high", "interval_low")))
 
 
@@ -57,13 +59,13 @@ def agrees(cell: dict, method: str) -> list[bool | None]:
     return [claims.met(claims.Number(*difference(problem, method)), cell) for problem in cell["problems"]]
 
 
-def verdict(cell: dict) -> str | None:
-    """Return the verdict that our numbers allow; None where an interval does not decide."""
+def verdict(cell: dict) -> str:
+    """Return the verdict that our numbers allow: undecided where the cell holds on some problems, and not certainly on others."""
     if "problems" not in cell:
         return UNTESTED
     right = {*agrees(cell, RIGHT)}
     if right != {False}:
-        return HOLDS if right == {True} else None
+        return HOLDS if right == {True} else UNDECIDED
     tried = [agrees(cell, method) for method in cell.get("switches", [])]
     return EXPLAINED if any(map(all, tried)) else PARTLY if any(map(any, tried)) else OPEN
 
@@ -97,7 +99,7 @@ def switches() -> str:
     """Return the table of faults, with what each does on every problem where it was played."""
     lines = ["| switch | fault | read in | here, minus FedAvg |", "| --- | --- | --- | --- |"]
     for switch in declared()["switches"]:
-        where = [problem for _, problem, method in played() if method == switch["method"]]
+        where = [problem for problem, method in played() if method == switch["method"]]
         told = "<br>".join(f"{title(problem)}: {_points(difference(problem, switch['method']))}" for problem in where)
         fault = switch["fault"].replace("|", "\\|")
         lines.append(f"| *{switch['method']}* | {fault} | {switch['read']} | {told} |")
@@ -112,5 +114,5 @@ def title(problem: str) -> str:
 
 
 def _points(found: Percent) -> str:
-    value, low, high = (re.sub(r"^-", "−", f"{end:.1f}") for end in found)
+    value, low, high = (re.sub(r"^-", "−", f"{end:.1f}").replace("inf", "∞") for end in found)
     return value if low == high else f"{value} [{low}, {high}]"

@@ -68,11 +68,11 @@ def test_rounds_of_fedavg_are_those_of_the_result(method, row):
         ([False, False], [True], "explained"),
         ([False, False], [False], "not explained"),
         ([False, False], [True, False], "partly explained"),
-        ([False, None], [True], None),
+        ([False, None], [True], "not decided"),
     ],
 )
 def test_verdicts_follow_from_outcomes(right, switch, verdict, monkeypatch):
     monkeypatch.setattr(NUMBERS, "agrees", lambda cell, method: right if method == "scaffold" else switch)
     assert NUMBERS.verdict({"problems": ["a"], "switches": ["one"]}) == verdict
-    assert NUMBERS.verdict({"problems": ["a"]}) == ("not explained" if verdict not in ("holds", None) else verdict)
+    assert NUMBERS.verdict({"problems": ["a"]}) == ("not explained" if verdict not in ("holds", "not decided") else verdict)
     assert NUMBERS.verdict({}) == "not played"
