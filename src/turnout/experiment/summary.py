@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import platform
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
@@ -26,6 +27,7 @@ MOST_CLASSES = 50
 """The most classes of which a summary has a confusion table."""
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars")
+"""The packages that numbers depend on, some of them where they are installed."""
 
 
 def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: str, seconds: float) -> dict:
@@ -95,8 +97,12 @@ def confusion_of(session: Session) -> dict:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    """Return the versions of Python and of the installed ones of the packages that numbers depend on."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def to_json(facts: dict) -> str:

@@ -3,11 +3,13 @@
 import json
 import re
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from turnout.experiment.summary import versions
 from turnout.io.atomic import make_folder, write
+from turnout.report.html import write_page
 from turnout.report.lines import picture
 from turnout.report.pictures import draw, write_charts
 from turnout.studies.exhibits import OwnChart, OwnTable
@@ -38,9 +40,10 @@ def write_files(study: Results, folder: Path, command: str) -> None:
     specs = {f"figure-{drawn.figure.name}": picture(drawn.drawings) for drawn in pictured(figures)}
     charts = specs | {one.name: one.chart for one in exhibits if isinstance(one, OwnChart)}
     write_charts(folder, charts)
-    write(folder / "report.html", page(study, tables, matrices, figures, exhibits, facts))
+    html = partial(page, study, tables, matrices, figures, exhibits, facts)
+    drawn = write_page(folder / "report.html", html, "the same command")
     write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-    if study.declaration.pictures and charts:
+    if study.declaration.pictures and charts and drawn:
         draw(folder)
 
 
