@@ -17,6 +17,7 @@ from turnout.studies.overview import claim, matrix
 from turnout.studies.page import page
 from turnout.studies.pictures import figures_of, pictured
 from turnout.studies.plan import name_of, seed_words
+from turnout.studies.result_types import StudySummary
 from turnout.studies.results import Results
 from turnout.studies.tables import Tables
 
@@ -47,7 +48,7 @@ def write_files(study: Results, folder: Path, command: str) -> None:
         draw(folder)
 
 
-def summary(study: Results, tables: Tables, command: str) -> dict:
+def summary(study: Results, tables: Tables, command: str) -> StudySummary:
     """Return what was played, and what came of it."""
     runs, declared = study.runs, study.declaration
     tuned = {"tuned on": seed_words(declared.tuned_on)} if declared.tuned_on else {}
