@@ -188,6 +188,9 @@ def show_study(study: "Study", folder: Path) -> None:
 
     for run, why in study.broken:
         console.print(f"[bold red]broken[/]: {escape(name_of(run))}: {escape(why)}")
+    if study.budget is not None:
+        named = f"; {folder / 'summary.json'} names them" if study.budget.not_played else ""
+        console.print(escape(f"budget: {study.budget}{named}"), soft_wrap=True)
     if study.declaration.goals and not study.runs.is_empty():
         costs = study.table()
         console.print(f"[bold]{escape(costs.title)}[/]")

@@ -52,7 +52,7 @@ def summary(study: Results, tables: Tables, command: str) -> StudySummary:
     """Return what was played, and what came of it."""
     runs, declared = study.runs, study.declaration
     tuned = {"tuned on": seed_words(declared.tuned_on)} if declared.tuned_on else {}
-    return {
+    facts: StudySummary = {
         "title": declared.title,
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
@@ -64,6 +64,9 @@ def summary(study: Results, tables: Tables, command: str) -> StudySummary:
         "findings": study.findings(),
         "notes": {table.title: list(table.notes) for table in tables.values()},
     }
+    if study.budget is not None:
+        facts["budget"] = study.budget.facts()
+    return facts
 
 
 def file_name(text: str) -> str:

@@ -59,6 +59,7 @@ def page(
         forest=forest_html(facts["claims"]) if facts["claims"] else "",
         overview=style(),
         facts=facts,
+        budget=study.budget,
         origin={"command": facts["command"], **facts["versions"], **facts["seeds"]},
         files=_files(study),
         saved=script_json({f"{goal}, {price}": {"csv": t.csv(), "tex": t.latex()} for (goal, price), t in tables.items()}),

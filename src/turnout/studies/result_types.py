@@ -32,8 +32,18 @@ class CostTable(TypedDict):
 
 
 @with_config(extra="forbid")
+class BudgetFacts(TypedDict):
+    """The most that runs could spend of a price, what they spent, and the runs that were not played."""
+
+    price: str
+    most: float
+    spent: float
+    not_played: list[str]
+
+
+@with_config(extra="forbid")
 class StudySummary(TypedDict):
-    """The summary of a study; `folder` and `costs` are what `--json` adds, and `timing` is there where it was asked for."""
+    """The summary of a study, with `budget` and `timing` where they were asked for; `--json` adds `folder` and `costs`."""
 
     title: str
     command: str
@@ -45,6 +55,7 @@ class StudySummary(TypedDict):
     claims: list[ClaimFacts]
     findings: list[str]
     notes: dict[str, list[str]]
+    budget: NotRequired[BudgetFacts]
     costs: NotRequired[list[CostTable]]
     folder: NotRequired[str]
     timing: NotRequired[dict[str, float]]
