@@ -2,7 +2,7 @@
 # # From simulation to a real federation
 #
 # The same configuration runs as one compiled program, and over a network, where each site has its own key and nobody sees its rows. This tutorial does
-# both on one machine, with the commands that are used on several. It takes ten minutes and needs `pip install 'turnout[flower]'`.
+# both on one machine, with the commands that are used on several. It takes ten minutes and needs `pip install 'turnout[flower,data,report]'`.
 #
 # ## A configuration
 #

@@ -2,7 +2,8 @@
 # # Hubs: when work near the clients pays
 #
 # Forty hospitals are connected to eight regional hubs by fast links, and the hubs to a server by slow ones. This tutorial asks in seconds what it brings to
-# work inside the hubs for a while before the server hears of it. It takes five minutes.
+# work inside the hubs for a while before the server hears of it. It takes five minutes, and needs
+# `pip install 'turnout[data,report]'`.
 #
 # ## The network
 #

@@ -2,7 +2,7 @@
 # # An algorithm and a sampler from a paper
 #
 # A paper gives pseudo-code. This tutorial writes an algorithm and a sampler from theirs, checks both with the checks of turnout's own test suite, and runs
-# them together. It takes ten minutes.
+# them together. It takes ten minutes, and needs `pip install 'turnout[report]'`.
 #
 # ## The pseudo-code
 #

@@ -2,7 +2,7 @@
 # # PyTorch clients, from a data set to a saved model
 #
 # Each client has a PyTorch `Dataset`; the result is a module with trained parameters, and a file. It takes ten minutes and needs
-# `pip install 'turnout[torch]'`.
+# `pip install 'turnout[torch,data,report]'`.
 #
 # ## Data and module
 #

@@ -52,7 +52,7 @@ def test_pandas_frames():
 
 
 def test_data_sets_of_hugging_face():
-    datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install 'turnout[data]'")
+    datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install 'turnout[hugging-face]'")
     assert is_expected(load(datasets.Dataset.from_dict(TABLE), **COLUMNS))
 
 

@@ -315,12 +315,14 @@ def test_what_is_not_hugging_faces_is_a_user_error(saved):
 
 
 @pytest.mark.parametrize(
-    "module, source", [("h5py", Tff), ("h5py", Hdf5), ("datasets", HuggingFace)], ids=["tff", "hdf5", "hugging-face"]
+    "module, source, extra",
+    [("h5py", Tff, "data"), ("h5py", Hdf5, "data"), ("datasets", HuggingFace, "hugging-face")],
+    ids=["tff", "hdf5", "hugging-face"],
 )
-def test_a_missing_extra_names_the_command(tmp_path, monkeypatch, module, source):
+def test_a_missing_extra_names_the_command(tmp_path, monkeypatch, module, source, extra):
     (tmp_path / "some.h5").write_text("")
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(UserError, match=rf"needs {module} .*pip install 'turnout\[data\]'"):
+    with pytest.raises(UserError, match=rf"needs {module} .*pip install 'turnout\[{extra}\]'"):
         source(str(tmp_path / "some.h5")).load()
 
 

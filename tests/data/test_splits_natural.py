@@ -136,7 +136,7 @@ def test_a_partitioner_that_cannot_cut_is_a_user_error(partitioner, options, mes
 
 def test_without_flwr_datasets_the_command_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "flwr_datasets.partitioner", None)
-    with pytest.raises(UserError, match=r"pip install 'turnout\[data\]'"):
+    with pytest.raises(UserError, match=r"pip install 'turnout\[hugging-face\]'"):
         splits.FlwrSplit("IidPartitioner", {"num_partitions": 3}).split(dataset())
 
 

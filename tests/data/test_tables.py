@@ -60,7 +60,7 @@ FRAMES = {
         pytest.importorskip("pandas", reason="pandas is not installed").DataFrame(columns).convert_dtypes()
     ),
     "Hugging Face": lambda columns: pytest.importorskip(
-        "datasets", reason="datasets is not installed: pip install 'turnout[data]'"
+        "datasets", reason="datasets is not installed: pip install 'turnout[hugging-face]'"
     ).Dataset.from_dict(columns),
 }
 

@@ -120,7 +120,8 @@ def check(words: list[str], group: click.Group, shown: set[str]) -> None:
         assert {*rest} <= {*targets}
     elif program == "pip":
         extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-        assert rest[0] == "install" and all(name in extras for word in rest for name in re.findall(r"\[([\w,]+)\]", word))
+        named = ",".join(name for word in rest for name in re.findall(r"\[([\w,-]+)\]", word))
+        assert rest[0] == "install" and {*filter(None, named.split(","))} <= {*extras}
     elif program == "python" and rest[0] == "-c":
         compile(rest[1], "example", "exec")
     elif program == "python" and rest[0] == "-m":

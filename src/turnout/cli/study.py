@@ -20,6 +20,9 @@ Folder = Annotated[
 Problems = Annotated[str | None, typer.Option("--problems", metavar="A,B", help="Some of its problems.")]
 Methods = Annotated[str | None, typer.Option("--methods", metavar="A,B", help="Some of its methods.")]
 Seeds = Annotated[int | None, typer.Option("--seeds", min=1, help="The most reported seeds of each setting.")]
+Limit = Annotated[
+    str | None, typer.Option("--budget", metavar="PRICE=N", help="Start no further run when the runs have spent N of a price.")
+]
 Listed = Annotated[bool, typer.Option("--list", help="List the studies of the papers, which `turnout reproduce` plays.")]
 
 
@@ -33,6 +36,7 @@ def study(
     workers: Workers = 1,
     executor: Executor = None,
     job: Job = None,
+    budget: Limit = None,
     data: Data = None,
     list_: Listed = False,
     timing: Timing = False,
@@ -45,7 +49,7 @@ def study(
     if not files:
         raise UserError("a study needs something to play: give a TOML file or a folder, or see --list")
     timing = timing or any(map(asked_for, files))
-    conduct(list(files), out, problems, methods, seeds, workers, data, executor, job, timing, as_json)
+    conduct(list(files), out, problems, methods, seeds, workers, data, executor, job, timing, as_json, budget)
 
 
 def show_papers(as_json: bool) -> None:
@@ -70,6 +74,7 @@ def conduct(
     job: list[str] | None = None,
     timing: bool = False,
     as_json: bool = False,
+    budget: str | None = None,
 ) -> None:
     """Play a study, and print its first table."""
     from turnout.cli.progress import studying
@@ -79,7 +84,7 @@ def conduct(
     if out is None:
         raise UserError("there is no folder for the results: give --out DIR")
     parts = {"problems": problems and problems.split(","), "methods": methods and methods.split(",")}
-    jobs = {"executor": executor, "job": job_parameters(job)}
+    jobs = {"executor": executor, "job": job_parameters(job), "budget": _budget(budget)}
     with timed(timing, out / "summary.json", as_json), studying() as watch:
         played = play(what, out, **parts, **jobs, seeds=seeds, workers=workers, data=data, watch=watch, command=command())
     if as_json:
@@ -88,3 +93,14 @@ def conduct(
     else:
         show_study(played, out)
     raise typer.Exit(1 if played.broken else 0)
+
+
+def _budget(option: str | None) -> tuple[str, float] | None:
+    """Return the name of a price and the number of `--budget`."""
+    if option is None:
+        return None
+    name, _, number = option.partition("=")
+    try:
+        return name.strip(), float(number)
+    except ValueError:
+        raise UserError(f"--budget {option}: write the name of a price and a number, such as exchanges=1000") from None

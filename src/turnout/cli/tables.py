@@ -63,7 +63,13 @@ def show(folder: Path, as_json: bool) -> None:
     console.print(shown)
     for sentence in stall(costs):
         console.print(escape(sentence))
-    console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+    show_report(folder)
+
+
+def show_report(folder: Path) -> None:
+    """Print the path of the report in `folder`, if there is one."""
+    if (path := folder / "report.html").exists():
+        console.print(f"report: {path}", soft_wrap=True)
 
 
 def show_log(file: Path, entries: list[dict]) -> None:
@@ -159,7 +165,7 @@ def show_plan(plan: "Plan", folder: Path) -> None:
     console.print(shown)
     for sentence in sentences(plan):
         console.print(escape(sentence))
-    console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+    show_report(folder)
     console.print(f"to run it: turnout run {folder / BEST} --out DIR", soft_wrap=True)
 
 
@@ -182,6 +188,9 @@ def show_study(study: "Study", folder: Path) -> None:
 
     for run, why in study.broken:
         console.print(f"[bold red]broken[/]: {escape(name_of(run))}: {escape(why)}")
+    if study.budget is not None:
+        named = f"; {folder / 'summary.json'} names them" if study.budget.not_played else ""
+        console.print(escape(f"budget: {study.budget}{named}"), soft_wrap=True)
     if study.declaration.goals and not study.runs.is_empty():
         costs = study.table()
         console.print(f"[bold]{escape(costs.title)}[/]")
@@ -195,7 +204,7 @@ def show_study(study: "Study", folder: Path) -> None:
         for verdict in study.claims():
             console.print(escape(f"{verdict}."))
         console.print(f"tables: {folder / 'tables'}", soft_wrap=True)
-    console.print(f"report: {folder / 'report.html'}", soft_wrap=True)
+    show_report(folder)
     console.print(f"runs: {folder / 'runs.parquet'}", soft_wrap=True)
 
 

@@ -3,7 +3,7 @@
 import io
 from collections.abc import Callable, Sequence
 from hashlib import blake2b
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,12 @@ def kept(what: str, parts: Sequence[Any], packages: Sequence[str], compute: Call
     folder = cache_folder()
     if folder is None or not usable(folder := folder / "values"):
         return compute()
-    path = folder / f"{what}-{digest(*parts, *(f'{name} {version(name)}' for name in packages))}"
+    try:
+        versions = [f"{name} {version(name)}" for name in packages]
+    except PackageNotFoundError:
+        # Without the package it says what to install.
+        return compute()
+    path = folder / f"{what}-{digest(*parts, *versions)}"
     arrays = _read(path.read_bytes()) if path.exists() else None
     if arrays is None:
         arrays = compute()

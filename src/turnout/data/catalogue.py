@@ -10,6 +10,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from turnout.core.errors import UserError, unknown
+from turnout.core.extras import extra
 from turnout.data.client_file import ClientFile
 from turnout.data.columns import Columns
 from turnout.data.dataset import Dataset, checksum
@@ -290,7 +291,6 @@ def _known(entry: Entry, path: Path) -> Dataset:
 
 
 def _bundled(entry: Entry) -> Dataset:
-    from sklearn import datasets
-
+    datasets = extra("sklearn.datasets", f"data set {entry.name}", "data")
     features, labels = getattr(datasets, f"load_{entry.name}")(return_X_y=True)
     return Dataset(entry.name, features, labels)

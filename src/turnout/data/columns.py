@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from turnout.core.errors import UserError
+from turnout.core.extras import extra
 from turnout.core.kept import kept
 from turnout.data.arrays import features_of, ids_of, labels_of, numbers_of
 from turnout.data.dataset import Dataset
@@ -158,9 +159,8 @@ def hashed(texts) -> "csr_array":
 def _word_counts(texts: list[str]) -> list[np.ndarray]:
     """Return values, columns and starts of the rows of `hashed`."""
     # Slow to import.
-    from sklearn.feature_extraction.text import HashingVectorizer
-
-    counts: Any = HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(texts)
+    text = extra("sklearn.feature_extraction.text", "a column of texts", "data")
+    counts = text.HashingVectorizer(n_features=WORDS, alternate_sign=False).transform(texts)
     return [counts.data, counts.indices, counts.indptr]
 
 

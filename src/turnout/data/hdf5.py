@@ -4,10 +4,11 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from turnout.core.errors import UserError
+from turnout.core.extras import extra
 from turnout.core.records import config
 from turnout.data.arrays import column_of, features_of, ids_of, labels_of
 from turnout.data.dataset import Dataset
-from turnout.data.source import Source, extra, located
+from turnout.data.source import Source, located
 
 
 @config
@@ -54,7 +55,7 @@ class Hdf5(Source):
 @contextmanager
 def opened(path: Path):
     """Open an HDF5 file for reading."""
-    h5py = extra("h5py", "reading HDF5 files")
+    h5py = extra("h5py", "reading HDF5 files", "data")
     try:
         file = h5py.File(path, "r")
     except OSError as error:

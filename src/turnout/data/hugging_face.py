@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 
 from turnout.core.errors import UserError
+from turnout.core.extras import extra
 from turnout.core.records import config
 from turnout.data.columns import columns_of, dataset_of
 from turnout.data.dataset import Dataset
 from turnout.data.preprocessing import TableOptions, rules_of, with_options_explained
-from turnout.data.source import Source, extra, located
+from turnout.data.source import Source, located
 
 
 @with_options_explained
@@ -42,7 +43,7 @@ class HuggingFace(TableOptions, Source):
 
     def load(self, folder=None) -> Dataset:
         """Return the data; `UserError` if the folder, the part or a column is missing or unusable."""
-        datasets = extra("datasets", "reading data sets of Hugging Face")
+        datasets = extra("datasets", "reading data sets of Hugging Face", "hugging-face")
         path = located(self.path, folder)
         try:
             table = datasets.load_from_disk(str(path))

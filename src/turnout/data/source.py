@@ -1,6 +1,5 @@
 """`Source`: data in files of a format other than LIBSVM."""
 
-import importlib
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,16 +48,3 @@ def located(path: str, folder: str | Path | None) -> Path:
         if os.path.exists(candidate):
             return candidate
     raise UserError(f"{path}: there is no such file or folder: check the path, or set TURNOUT_DATA to where it is")
-
-
-def extra(module: str, needed_for: str):
-    """Import a `module` of the extra "data"; `UserError` if it is not installed.
-
-    Args:
-        module: Name of the module.
-        needed_for: What needs it, for the message.
-    """
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UserError(f"{needed_for} needs {module} ({error}): pip install 'turnout[data]'") from None

@@ -1,4 +1,4 @@
-"""The JSON schema of configurations, made from the annotations of the records that they become."""
+"""JSON schemas, made from annotations: those of the records that configurations become, and those of results."""
 
 import dataclasses
 import types
@@ -56,6 +56,17 @@ def schema() -> dict[str, Any]:
         "additionalProperties": False,
         "$defs": {table.replace(" ", "-"): _kinds(table, kinds) for table, kinds in TABLES.items()},
     }
+
+
+def schema_of(facts: Any) -> dict[str, Any]:
+    """Return the schema of what is written to a file.
+
+    Args:
+        facts: Its type, a `TypedDict`.
+    """
+    import pydantic
+
+    return {"$schema": DIALECT, **pydantic.TypeAdapter(facts).json_schema(mode="serialization")}
 
 
 def _kinds(table: str, kinds: dict[str, type]) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import platform
-from importlib.metadata import version
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import jax
@@ -12,6 +13,7 @@ import numpy as np
 from turnout.devices import Devices
 from turnout.experiment.config import Experiment
 from turnout.experiment.registry import fields_of
+from turnout.experiment.result_types import Confusion, ProblemFacts, RunSummary, SamplerFacts, Table, TargetFacts
 from turnout.hubs import Hubs
 from turnout.io.json_text import plain
 from turnout.problems.base import Problem
@@ -26,9 +28,10 @@ MOST_CLASSES = 50
 """The most classes of which a summary has a confusion table."""
 
 PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars")
+"""The packages that numbers depend on, some of them where they are installed."""
 
 
-def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: str, seconds: float) -> dict:
+def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: str, seconds: float) -> RunSummary:
     """Return the summary of a run that has ended.
 
     Args:
@@ -52,16 +55,18 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
             **vars(experiment.run.purpose_seeds()),
             "split": getattr(experiment.split, "seed", None),
         },
-        "problem": {**shown(experiment.problem), "clients": problem.clients, **_sizes(problem, trace.x)},
+        "problem": ProblemFacts(**{**shown(experiment.problem), "clients": problem.clients, **_sizes(problem, trace.x)}),
         "split": experiment.split and shown(experiment.split),
-        "sampler": {
-            **shown(sampler),
-            "design": type(sampler).__doc__.splitlines()[0],
-            "replacement": sampler.replacement,
-            "weights": sampler.weights,
-            "selection": next((site.selection for site in trace.sites), None),
-        },
-        "algorithm": {key: value for key, value in shown(experiment.algorithm).items() if key != "sampler"},
+        "sampler": SamplerFacts(
+            **{
+                **shown(sampler),
+                "design": type(sampler).__doc__.splitlines()[0],
+                "replacement": sampler.replacement,
+                "weights": sampler.weights,
+                "selection": next((site.selection for site in trace.sites), None),
+            }
+        ),
+        "algorithm": Table(**{key: value for key, value in shown(experiment.algorithm).items() if key != "sampler"}),
         "precision": experiment.run.precision,
         "engine": experiment.run.engine,
         "aggregation": shown(experiment.run.aggregation),
@@ -79,7 +84,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
     }
 
 
-def confusion_of(session: Session) -> dict:
+def confusion_of(session: Session) -> dict[str, Confusion]:
     """Return the entry "confusion" of a summary: rows by their class and the predicted one; empty where that makes no table.
 
     Args:
@@ -95,8 +100,12 @@ def confusion_of(session: Session) -> dict:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
+    """Return the versions of Python and of the installed ones of the packages that numbers depend on."""
+    found = {"python": platform.python_version()}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found
 
 
 def to_json(facts: dict) -> str:
@@ -104,7 +113,7 @@ def to_json(facts: dict) -> str:
     return json.dumps(facts, indent=2, default=plain) + "\n"
 
 
-def target_costs(experiment: Experiment, trace) -> dict | None:
+def target_costs(experiment: Experiment, trace) -> TargetFacts | None:
     """Return the cost to the target under every configured price; None without a target.
 
     Args:
@@ -143,7 +152,7 @@ def shown_table(table: Devices | Hubs | None) -> dict | None:
     return None if table is None else {name: shown(value) for name, value in vars(table).items() if value is not None}
 
 
-def _sizes(problem: Problem, x) -> dict:
+def _sizes(problem: Problem, x) -> dict[str, Any]:
     sizes = problem.sizes
     return {
         "rows": int(sizes.sum()),

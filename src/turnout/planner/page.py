@@ -10,7 +10,7 @@ from turnout.io.atomic import make_folder, write
 from turnout.io.json_text import finite
 from turnout.planner.plan import BEST, Plan
 from turnout.report.format import amount, number
-from turnout.report.html import TEMPLATES, script_json
+from turnout.report.html import TEMPLATES, script_json, write_page
 from turnout.report.lines import SCHEMA
 from turnout.report.pictures import write_charts
 from turnout.report.theme import DARK, LIGHT, config
@@ -36,7 +36,7 @@ def write_plan(plan: Plan, folder: Path, command: str) -> None:
                 write(tables / f"{exhibit.name}.{ending}", text.encode())
     charts = {exhibit.name: {**exhibit.chart, "config": config(LIGHT)} for exhibit in shown if isinstance(exhibit, OwnChart)}
     write_charts(folder, charts)
-    write(folder / "report.html", page(plan, shown, command).encode())
+    write_page(folder / "report.html", lambda: page(plan, shown, command), "the same command")
 
 
 def page(plan: Plan, shown: list[Exhibit], command: str) -> str:

@@ -9,9 +9,11 @@ import numpy as np
 import polars as pl
 
 from turnout.accounting.target import smaller_better
+from turnout.core.extras import MissingExtraError
 from turnout.engines.metrics import NAMES
 from turnout.report.format import LINEAR, METRICS, number
 from turnout.report.lines import Drawing, Line, banded, picture, visible
+from turnout.report.vega import converter
 
 MOST, POINTS = 12, 40
 """The most rows and lines that are shown, and the most points of a line."""
@@ -44,12 +46,12 @@ def shown(headings: Sequence[str], rows: Sequence[Sequence[str]], drawing: Drawi
 
 
 def svg(drawing: Drawing) -> str:
-    """Return a chart as an SVG element; of very many lines the first ones."""
-    # Vega is slow to import.
-    import vl_convert
-
+    """Return a chart as an SVG element, of very many lines the first ones; without the extra "report" a sentence."""
     lines = tuple(_thin(line) for line in drawing.lines[:MOST])
-    drawn = vl_convert.vegalite_to_svg(picture([replace(drawing, lines=lines)]))
+    try:
+        drawn = converter().vegalite_to_svg(picture([replace(drawing, lines=lines)]))
+    except MissingExtraError as error:
+        return f"<p>{escape(str(error))}</p>"
     drawn = re.sub(r' xmlns(:\w+)?="[^"]*"', "", drawn)
     drawn = re.sub(r' d="[^"]*"', lambda path: re.sub(r"(\.\d)\d+", r"\1", path[0]), drawn)
     return drawn.replace("<svg", f'<svg role="img" aria-label="{escape(drawing.words)}"', 1)

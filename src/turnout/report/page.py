@@ -6,12 +6,11 @@ from pathlib import Path
 
 from turnout.accounting.ledger import COUNTERS, EVENTS
 from turnout.accounting.prices import Price
-from turnout.io.atomic import write
 from turnout.report.charts import curves, figure
 from turnout.report.costs import costs_of, main_metric, prices_of
 from turnout.report.format import formula, goal, human_bytes, number
 from turnout.report.headline import headline
-from turnout.report.html import TEMPLATES, script_json
+from turnout.report.html import TEMPLATES, script_json, write_page
 from turnout.report.loaded_run import Result
 from turnout.report.pictures import write_charts
 from turnout.report.plan import PLAN, Grid, NamedPlan, calls, links, message, side_by_side
@@ -20,15 +19,22 @@ from turnout.report.vega import script
 
 
 def write_report(folder: Path | str, result: Result, title: str) -> Path:
-    """Write the self-contained page `report.html` to `folder`.
+    """Write the self-contained page `report.html` to `folder`, unless the extra "report" is not installed; return its path.
 
     Args:
         folder: Folder of the report.
         result: A finished run.
         title: Title of the page.
     """
+    path = Path(folder) / "report.html"
+    write_page(path, lambda: _page(result, title), f"turnout resume {folder}")
+    return path
+
+
+def _page(result: Result, title: str) -> str:
+    """Return the page as HTML that needs nothing but itself."""
     costs, metric, prices = costs_of(result), main_metric(result), prices_of(result)
-    page = TEMPLATES.get_template("report.html").render(
+    return TEMPLATES.get_template("report.html").render(
         title=title,
         headline=headline(costs),
         costs=costs,
@@ -42,9 +48,6 @@ def write_report(folder: Path | str, result: Result, title: str) -> Path:
         themes=script_json({"light": config(LIGHT), "dark": config(DARK)}),
         vega=script(),
     )
-    path = Path(folder) / "report.html"
-    write(path, page)
-    return path
 
 
 def write_figures(folder: Path | str, result: Result) -> None:

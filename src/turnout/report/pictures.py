@@ -9,6 +9,7 @@ from pathlib import Path
 from turnout.core.errors import UserError
 from turnout.core.interrupts import uninterrupted_children
 from turnout.io.atomic import make_folder, write
+from turnout.report.vega import converter
 
 CHARTS = "figures.json"
 """The file of the charts: Vega-Lite specifications by the names of their pictures."""
@@ -39,11 +40,13 @@ def read_charts(folder: Path) -> dict[str, dict]:
 def draw(folder: Path) -> list[Path]:
     """Draw the charts in `folder` as SVG, PNG and PDF in its subfolder `figures`, and return the paths.
 
-    There is a process for each core, at most one for each chart. `UserError` where there is no chart.
+    There is a process for each core, at most one for each chart. `UserError` where there is no chart, or the extra "report" is
+    not installed.
     """
     charts = read_charts(folder)
     if not charts:
         raise UserError(f"{folder / CHARTS}: holds no chart: there is nothing to draw")
+    converter()
     make_folder(folder / "figures")
     count = min(len(charts), len(os.sched_getaffinity(0)))
     command = [sys.executable, "-m", "turnout.report.pictures", str(folder), str(count)]
@@ -64,12 +67,9 @@ def draw(folder: Path) -> list[Path]:
 
 def draw_share(folder: Path, processes: int, number: int) -> None:
     """Draw every chart of which the place is `number` modulo `processes`."""
-    # Vega is slow to import.
-    import vl_convert
-
     for name, chart in list(read_charts(folder).items())[number::processes]:
-        svg = vl_convert.vegalite_to_svg(chart)
-        pictures = {"svg": svg, "png": vl_convert.svg_to_png(svg, scale=SCALE), "pdf": vl_convert.svg_to_pdf(svg)}
+        svg = converter().vegalite_to_svg(chart)
+        pictures = {"svg": svg, "png": converter().svg_to_png(svg, scale=SCALE), "pdf": converter().svg_to_pdf(svg)}
         for ending, content in pictures.items():
             write(folder / "figures" / f"{name}.{ending}", content)
 

@@ -1,8 +1,16 @@
 """The JavaScript that draws charts on a page."""
 
+from typing import Any
+
 import numpy as np
 
+from turnout.core.extras import extra
 from turnout.core.kept import kept
+
+
+def converter() -> Any:
+    """Return the module that draws Vega-Lite specifications; `MissingExtraError` where it is not installed."""
+    return extra("vl_convert", "drawing charts", "report")
 
 
 def script() -> str:
@@ -13,8 +21,5 @@ def script() -> str:
 
 def _bundle() -> list[np.ndarray]:
     """Return the script in UTF-8, as an array of bytes [n]."""
-    # Slow to import.
-    import vl_convert
-
-    script = vl_convert.javascript_bundle().replace("</script", "<\\/script")
+    script = converter().javascript_bundle().replace("</script", "<\\/script")
     return [np.frombuffer(script.encode(), np.uint8)]

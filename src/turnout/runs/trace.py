@@ -14,6 +14,7 @@ from turnout.accounting.ledger import EVENTS, Ledger, Site
 from turnout.accounting.prices import Exchanges, Price, cost_to_target
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
+from turnout.core.extras import extra
 from turnout.core.leaf_names import OwnLeaves, with_leaves
 from turnout.core.schema import Schema
 from turnout.engines.metrics import NAMES
@@ -209,9 +210,11 @@ class Trace:
         Args:
             *prices: Prices of the events, one curve for each; default: one for each exchange.
             metric: Name of the metric; default: that of the target, or the first.
-        """
-        import altair
 
+        Raises:
+            UserError: Altair is not installed.
+        """
+        altair = extra("altair", "a chart", "report")
         from turnout.report.charts import curves
 
         metric = metric or (self.target.metric if self.target else next(iter(self._metric_columns())))

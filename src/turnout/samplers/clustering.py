@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from turnout.core.errors import UserError
+from turnout.core.extras import extra
 from turnout.core.kept import kept
 from turnout.problems.at_optimum import at_optimum
 from turnout.problems.base import Problem
@@ -109,13 +110,13 @@ def _kmeans(features: Vectors, clusters: int, seed: int) -> list[np.ndarray]:
     import warnings
 
     # Slow to import.
-    from sklearn.cluster import KMeans
+    cluster = extra("sklearn.cluster", "k-means of clients", "data")
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         # With fewer distinct vectors than clusters some cluster is empty, which the caller fills.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        fitted = KMeans(clusters, n_init=10, random_state=seed).fit(features)
+        fitted = cluster.KMeans(clusters, n_init=10, random_state=seed).fit(features)
     return [fitted.labels_.astype(int), fitted.cluster_centers_]
 
 
@@ -130,12 +131,12 @@ def balanced_strata(vectors: Vectors, clusters: int, seed: int = 0) -> Strata:
         seed: Seed of the initial centres.
     """
     from scipy.optimize import linear_sum_assignment
-    from sklearn.cluster import kmeans_plusplus
 
+    cluster = extra("sklearn.cluster", "k-means of clients", "data")
     _check_clusters(vectors, clusters)
     n = len(vectors)
     places = np.arange(n) % clusters
-    centres = kmeans_plusplus(vectors, clusters, random_state=seed)[0]
+    centres = cluster.kmeans_plusplus(vectors, clusters, random_state=seed)[0]
     strata = np.full(n, -1)
     while True:
         distances = np.sum((vectors[:, None] - centres[None]) ** 2, axis=2)

@@ -11,6 +11,7 @@ from turnout.core.errors import UserError
 from turnout.core.timing import part
 from turnout.io.claims import claimed
 from turnout.problems.base import Problem
+from turnout.studies.budget import Budget
 from turnout.studies.cases import Cases
 from turnout.studies.conduct import Watch, conduct
 from turnout.studies.configurations import read_sources
@@ -30,6 +31,7 @@ def study(
     workers: int = 1,
     executor: str | None = None,
     job: Mapping[str, Any] | None = None,
+    budget: tuple[str, float] | None = None,
     data: str | Path | None = None,
     watch: Watch | None = None,
     command: str = "turnout.study",
@@ -51,6 +53,8 @@ def study(
         workers: Processes that play side by side, each on its share of the cores; with an executor, the most jobs at a time.
         executor: "slurm" for jobs of a Slurm cluster that sees the same files, "local" for those of this machine.
         job: Parameters of submitit for each job, such as {"timeout_min": 30, "slurm_partition": "cpu"}.
+        budget: The name of a price and a number of it, such as ("bytes", 1e9): when the runs so far have spent it, no further one
+            starts. Runs are then played one by one, the first seed of all settings before the second.
         data: The folder with data files.
         watch: Called with the progress as the study goes on; default: bars in terminals, and in notebooks
             that have ipywidgets.
@@ -75,11 +79,14 @@ def study(
     jobs = _jobs(executor, job)
     cases = Cases(None if data is None else Path(data))
     declaration = DeclarationReader(_source(what)).declaration().part(problems, methods, seeds)
+    limit = None if budget is None else Budget.of(budget, declaration)
+    if limit is not None and jobs is not None:
+        raise UserError("a budget is for runs that this process starts one by one: leave out the executor, or the budget")
     temporary = TemporaryDirectory(prefix="turnout-") if out is None else nullcontext(out)
     with temporary as folder, claimed(Path(folder)) as folder:
         with nullcontext(watch) if watch else shown() as watching:
-            rows, broken = conduct(declaration, folder, cases, workers, watching, jobs)
-        played = Study(declaration, rows, tuple(broken.values()), cases)
+            rows, broken = conduct(declaration, folder, cases, workers, watching, jobs, limit)
+        played = Study(declaration, rows, tuple(broken.values()), cases, limit)
         if out is not None:
             with part("report"):
                 played.write(folder, command)

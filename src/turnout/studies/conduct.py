@@ -12,6 +12,7 @@ from turnout.core.timing import timing
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
 from turnout.io.parquet import parquet
+from turnout.studies.budget import Budget, one_by_one
 from turnout.studies.cases import Cases
 from turnout.studies.costs import best_settings, costs, run_costs
 from turnout.studies.declaration import Declaration
@@ -39,22 +40,32 @@ Watch = Callable[[Progress], None]
 
 
 def conduct(
-    declaration: Declaration, folder: Path, cases: Cases, workers: int, watch: Watch, jobs: "Jobs | None" = None
+    declaration: Declaration,
+    folder: Path,
+    cases: Cases,
+    workers: int,
+    watch: Watch,
+    jobs: "Jobs | None" = None,
+    budget: Budget | None = None,
 ) -> tuple[pl.DataFrame, dict]:
-    """Play a study in `folder`, as far as it is not there yet, as `jobs` if these are given.
+    """Play a study in `folder`, as far as it is not there yet and the `budget` goes, as `jobs` if these are given.
 
     Returns:
         The rows of all runs, and the sentence about each run that broke.
     """
     store, progress = Store(folder), Progress()
-    player = Player(store, cases, workers, watch, progress, jobs)
+    player = Player(store, cases, workers, watch, progress, jobs, budget)
     # All mistakes are told before the first run.
     tuned = plan_of(declaration, cases, "tune") if declaration.tuned_on else []
     reported = plan_of(declaration, cases, "report")
     if tuned:
         player.play(tuned)
         rows = assembled(tuned, store)
-        reported = plan_of(declaration, cases, "report", _chosen(declaration, rows))
+        if budget is not None and budget.not_played:
+            # Settings would be chosen on some of the seeds.
+            reported = []
+        else:
+            reported = plan_of(declaration, cases, "report", _chosen(declaration, rows))
     player.play(reported)
     rows = assembled([*tuned, *reported], store)
     write(folder / ALL, parquet(rows))
@@ -71,11 +82,21 @@ class Player:
         watch: Told the progress.
         progress: The progress so far.
         jobs: How programs become jobs, of which `workers` run at a time; None for processes of this one.
+        budget: What the runs may spend; None without a limit.
     """
 
-    def __init__(self, store: Store, cases: Cases, workers: int, watch: Watch, progress: Progress, jobs: "Jobs | None"):
+    def __init__(
+        self,
+        store: Store,
+        cases: Cases,
+        workers: int,
+        watch: Watch,
+        progress: Progress,
+        jobs: "Jobs | None",
+        budget: Budget | None,
+    ):
         self.store, self.cases, self.workers, self.watch, self.progress = store, cases, workers, watch, progress
-        self.jobs = jobs
+        self.jobs, self.budget = jobs, budget
         self.broken: dict[str, tuple[Run, str]] = {}
 
     def play(self, programs: list[Program]) -> None:
@@ -86,14 +107,23 @@ class Player:
         self.progress.runs = self.progress.all_runs - sum(len(program.runs) for program in missing)
         self.progress.rounds = self.progress.all_rounds - sum(program.rounds for program in missing)
         self.watch(self.progress)
-        if self.jobs is None:
-            play_all(missing, self.cases, self.store.runs, self.workers, self._report, self._keep)
-        else:
+        if self.jobs is not None:
             self.jobs.play(missing, (self.cases.data, self.store.runs), self.workers, self._report, self._keep)
+            return
+        if self.budget is not None:
+            self.budget.count(kept([run for program in programs for run in program.runs], self.store))
+            missing = one_by_one(missing)
+        play_all(missing, self.cases, self.store.runs, self.workers, self._report, self._keep, self._enough)
+        if self.budget is not None:
+            runs = (run for program in missing for run in program.runs)
+            self.budget.not_played += tuple(run for run in runs if run.key not in self.store and run.key not in self.broken)
 
     def _missing(self, program: Program) -> Program:
         """Return `program` without the runs that are kept."""
         return replace(program, runs=tuple(run for run in program.runs if run.key not in self.store))
+
+    def _enough(self) -> bool:
+        return self.budget is not None and self.budget.over
 
     def _report(self, rounds: int) -> None:
         self.progress.rounds += rounds
@@ -102,6 +132,8 @@ class Player:
     def _keep(self, program: Program, played: Played) -> None:
         if not played.rows.is_empty():
             self.store.add(played.rows)
+            if self.budget is not None:
+                self.budget.count(played.rows)
         self.store.forget(program.key)
         if (watch := timing()) is not None:
             watch.add(played.seconds)
@@ -113,18 +145,24 @@ class Player:
 def assembled(programs: list[Program], store: Store) -> pl.DataFrame:
     """Return the rows of all runs that are kept, in the order of the study."""
     runs = sorted((run for program in programs for run in program.runs), key=lambda run: run.place)
-    stored = store.read([run.key for run in runs])
+    stored = kept(runs, store)
     if stored.is_empty():
-        return pl.DataFrame()
+        return stored
     keys = list(dict.fromkeys(key for run in runs for key in run.values))
     rows = _labels(runs, keys).join(stored, on="run", maintain_order="left_right")
-    # Runs that were kept by an earlier version lack these.
-    for name, flat in NEW.items():
-        usual = pl.lit(0) if flat is None else pl.col(flat)
-        rows = rows.with_columns((pl.col(name).fill_null(usual) if name in rows.columns else usual).alias(name))
     first = ["problem", "method", "setting", *keys, "seed", "purpose", "round"]
     own = (name for name in rows.columns if ":" in name)
     return rows.select(*first, *(name for name in NAMES if name in rows.columns), *own, *EVENTS, "diverged")
+
+
+def kept(runs: list[Run], store: Store) -> pl.DataFrame:
+    """Return the rows of those runs that are kept, named by the column "run", with all events."""
+    rows = store.read([run.key for run in runs])
+    # Runs that were kept by an earlier version lack these.
+    for name, flat in NEW.items() if not rows.is_empty() else ():
+        usual = pl.lit(0) if flat is None else pl.col(flat)
+        rows = rows.with_columns((pl.col(name).fill_null(usual) if name in rows.columns else usual).alias(name))
+    return rows
 
 
 def _labels(runs: list[Run], keys: list[str]) -> pl.DataFrame:

@@ -3,11 +3,13 @@
 import json
 import re
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
 from turnout.experiment.summary import versions
 from turnout.io.atomic import make_folder, write
+from turnout.report.html import write_page
 from turnout.report.lines import picture
 from turnout.report.pictures import draw, write_charts
 from turnout.studies.exhibits import OwnChart, OwnTable
@@ -15,6 +17,7 @@ from turnout.studies.overview import claim, matrix
 from turnout.studies.page import page
 from turnout.studies.pictures import figures_of, pictured
 from turnout.studies.plan import name_of, seed_words
+from turnout.studies.result_types import StudySummary
 from turnout.studies.results import Results
 from turnout.studies.tables import Tables
 
@@ -38,17 +41,18 @@ def write_files(study: Results, folder: Path, command: str) -> None:
     specs = {f"figure-{drawn.figure.name}": picture(drawn.drawings) for drawn in pictured(figures)}
     charts = specs | {one.name: one.chart for one in exhibits if isinstance(one, OwnChart)}
     write_charts(folder, charts)
-    write(folder / "report.html", page(study, tables, matrices, figures, exhibits, facts))
+    html = partial(page, study, tables, matrices, figures, exhibits, facts)
+    drawn = write_page(folder / "report.html", html, "the same command")
     write(folder / "summary.json", json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-    if study.declaration.pictures and charts:
+    if study.declaration.pictures and charts and drawn:
         draw(folder)
 
 
-def summary(study: Results, tables: Tables, command: str) -> dict:
+def summary(study: Results, tables: Tables, command: str) -> StudySummary:
     """Return what was played, and what came of it."""
     runs, declared = study.runs, study.declaration
     tuned = {"tuned on": seed_words(declared.tuned_on)} if declared.tuned_on else {}
-    return {
+    facts: StudySummary = {
         "title": declared.title,
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
@@ -60,6 +64,9 @@ def summary(study: Results, tables: Tables, command: str) -> dict:
         "findings": study.findings(),
         "notes": {table.title: list(table.notes) for table in tables.values()},
     }
+    if study.budget is not None:
+        facts["budget"] = study.budget.facts()
+    return facts
 
 
 def file_name(text: str) -> str:

@@ -11,6 +11,7 @@ from turnout.report.downsample import log_ticks
 from turnout.report.format import number
 from turnout.report.html import TEMPLATES
 from turnout.studies.claims import Verdict
+from turnout.studies.result_types import ClaimFacts
 from turnout.studies.tables import Row, Table
 
 LEVELS = (1, 1.25, 2, 4, 10)
@@ -72,7 +73,7 @@ def _ratio(cost: float, least: float) -> float | None:
     return times if math.isfinite(times) else None
 
 
-def claim(verdict: Verdict) -> dict[str, Any]:
+def claim(verdict: Verdict) -> ClaimFacts:
     """Return a verdict as data; bounds that are infinite or unknown are None."""
     ratio, (low, high) = verdict.ratio.value, verdict.ratio.interval
     return {
@@ -111,7 +112,7 @@ def _level(times: float | None) -> int:
     return len(LEVELS) + 1 if times is None else sum(times > level * (1 + 1e-9) for level in LEVELS)
 
 
-def forest_html(claims: list[dict[str, Any]]) -> str:
+def forest_html(claims: list[ClaimFacts]) -> str:
     """Return claims as a forest plot: ratios with intervals on one logarithmic axis, claims of one form together.
 
     Args:

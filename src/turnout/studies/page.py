@@ -11,6 +11,7 @@ from turnout.report.vega import script
 from turnout.studies.exhibits import Exhibit, OwnChart
 from turnout.studies.overview import Matrices, forest_html, matrix_html, style
 from turnout.studies.pictures import Drawn
+from turnout.studies.result_types import StudySummary
 from turnout.studies.results import Results
 from turnout.studies.tables import Tables
 
@@ -19,7 +20,7 @@ LONGEST = 400
 
 
 def page(
-    study: Results, tables: Tables, matrices: Matrices, figures: list[Drawn], exhibits: list[Exhibit], facts: dict[str, Any]
+    study: Results, tables: Tables, matrices: Matrices, figures: list[Drawn], exhibits: list[Exhibit], facts: StudySummary
 ) -> str:
     """Return the page as HTML that needs nothing but itself.
 
@@ -58,6 +59,7 @@ def page(
         forest=forest_html(facts["claims"]) if facts["claims"] else "",
         overview=style(),
         facts=facts,
+        budget=study.budget,
         origin={"command": facts["command"], **facts["versions"], **facts["seeds"]},
         files=_files(study),
         saved=script_json({f"{goal}, {price}": {"csv": t.csv(), "tex": t.latex()} for (goal, price), t in tables.items()}),

@@ -9,6 +9,7 @@ import polars as pl
 from turnout.accounting.prices import Price
 from turnout.accounting.target import is_accuracy
 from turnout.core.errors import UserError, unknown
+from turnout.studies.budget import Budget
 from turnout.studies.cases import Case, Cases
 from turnout.studies.claims import Verdict, judged, ratio_words, too_few
 from turnout.studies.costs import best_settings, costs, run_costs
@@ -31,12 +32,14 @@ class Results:
             round, metrics and the cumulative events of the ledger.
         broken: Each run that could not be played, and why.
         cases: Its problems.
+        budget: What the runs could spend, and what that left out; None without a limit.
     """
 
     declaration: Declaration = field(repr=False)
     runs: pl.DataFrame = field(repr=False)
     broken: tuple[tuple[Run, str], ...] = ()
     cases: Cases = field(default_factory=Cases, repr=False, compare=False)
+    budget: Budget | None = None
     computed: dict = field(default_factory=dict, repr=False, compare=False)
 
     def costs(self, goal: str | Goal | None = None, price: str | Price | None = None) -> pl.DataFrame:

@@ -20,6 +20,7 @@ class Study(Results):
             round, metrics and the cumulative events of the ledger.
         broken: Each run that could not be played, and why.
         cases: Its problems.
+        budget: What the runs could spend, and what that left out; None without a limit.
 
     Examples:
         >>> import turnout as t

@@ -26,23 +26,32 @@ from turnout.studies.play import Played, Report, play, sentence
 Keep = Callable[[Program, Played], None]
 """Called with each program and what it left."""
 
+Enough = Callable[[], bool]
+"""Whether no further program is to start."""
+
 Folders = tuple[Path | None, Path]
 """The folder with data files, and the one of checkpoints."""
 
 
-def play_all(programs: list[Program], cases: Cases, folder: Path, workers: int, report: Report, keep: Keep) -> None:
-    """Play all programs, in `workers` processes if these are more than one; `folder` has the checkpoints."""
+def play_all(
+    programs: list[Program], cases: Cases, folder: Path, workers: int, report: Report, keep: Keep, enough: Enough
+) -> None:
+    """Play programs until it is enough, in `workers` processes if these are more than one; `folder` has the checkpoints."""
     if workers == 1 or len(programs) < 2:
         for program in programs:
+            if enough():
+                return
             keep(program, played(program, cases, folder, report))
         return
     if not on_cpu():
         raise UserError("workers share the cores of a CPU, but this machine has an accelerator: leave workers at 1")
-    side_by_side(programs, (cases.data, folder), min(workers, len(programs)), report, keep)
+    side_by_side(programs, (cases.data, folder), min(workers, len(programs)), report, keep, enough)
 
 
-def side_by_side(programs: list[Program], folders: Folders, workers: int, report: Report, keep: Keep) -> None:
-    """Play programs in worker processes; a process that dies leaves its runs broken, and another takes its place."""
+def side_by_side(programs: list[Program], folders: Folders, workers: int, report: Report, keep: Keep, enough: Enough) -> None:
+    """Play programs in worker processes until it is enough; one that dies leaves its runs broken, and another takes its place."""
+    if enough():
+        return
     waiting = list(reversed(programs))
     team = [Worker.start(folders, number, workers) for number in range(workers)]
     try:
@@ -62,7 +71,7 @@ def side_by_side(programs: list[Program], folders: Folders, workers: int, report
                     raise answer
                 keep(worker.program, answer)
                 worker.program = None
-                if waiting:
+                if waiting and not enough():
                     if worker.died:
                         team.remove(worker)
                         worker = Worker.start(folders, worker.number, workers)

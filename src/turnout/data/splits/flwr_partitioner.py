@@ -6,9 +6,9 @@ from typing import Any, Literal
 import numpy as np
 
 from turnout.core.errors import UserError, unknown
+from turnout.core.extras import extra
 from turnout.core.records import config
 from turnout.data.dataset import Dataset
-from turnout.data.source import extra
 from turnout.data.splits.split import Split
 
 
@@ -33,7 +33,9 @@ class FlwrSplit:
 
     def split(self, dataset: Dataset) -> Split:
         """Return the split of `dataset`."""
-        datasets, partitioners = (extra(name, "split 'flwr'") for name in ("datasets", "flwr_datasets.partitioner"))
+        datasets, partitioners = (
+            extra(name, "split 'flwr'", "hugging-face") for name in ("datasets", "flwr_datasets.partitioner")
+        )
         names = [name for name in partitioners.__all__ if name != "Partitioner"]
         if self.partitioner not in names:
             raise unknown("partitioner", self.partitioner, names)

@@ -6,6 +6,7 @@ import numpy as np
 from annotated_types import Ge, Lt
 
 from turnout.core.errors import UserError
+from turnout.core.extras import extra
 from turnout.core.kept import kept
 from turnout.core.records import Count, config
 from turnout.data.dataset import Dataset, is_sparse_matrix
@@ -66,10 +67,10 @@ def _fit(features, clusters: int, seed: int) -> np.ndarray:
     import warnings
 
     # Slow to import.
-    from sklearn.cluster import KMeans
+    cluster = extra("sklearn.cluster", "split 'kmeans'", "data")
     from sklearn.exceptions import ConvergenceWarning
 
     with warnings.catch_warnings():
         # With fewer distinct rows than clusters a cluster is empty, which raises an error below.
         warnings.simplefilter("ignore", ConvergenceWarning)
-        return KMeans(clusters, n_init=10, random_state=seed).fit_predict(features)
+        return cluster.KMeans(clusters, n_init=10, random_state=seed).fit_predict(features)

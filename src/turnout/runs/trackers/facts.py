@@ -1,11 +1,8 @@
 """What trackers are told of a run."""
 
-import importlib
 from dataclasses import fields, is_dataclass
-from types import ModuleType
 from typing import Any
 
-from turnout.core.errors import UserError
 from turnout.runs.session import Session
 
 
@@ -28,11 +25,3 @@ def _flat(name: str, value: Any) -> dict[str, Any]:
         return {name: value if isinstance(value, (int, float, str)) else str(value)}
     parts = [_flat(f"{name}.{f.name}", getattr(value, f.name)) for f in fields(value) if f.repr]
     return {name: type(value).__name__} | {key: value for part in parts for key, value in part.items()}
-
-
-def tracker(module: str) -> ModuleType:
-    """Import the library of a tracker; `UserError` if it is not installed."""
-    try:
-        return importlib.import_module(module)
-    except ImportError as error:
-        raise UserError(f"the tracker needs {module} ({error}): pip install 'turnout[trackers]'") from None

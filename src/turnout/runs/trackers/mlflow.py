@@ -2,8 +2,9 @@
 
 import time
 
+from turnout.core.extras import extra
 from turnout.runs.callbacks import Callback
-from turnout.runs.trackers.facts import end_of, parameters, tracker
+from turnout.runs.trackers.facts import end_of, parameters
 
 ENDS = {"finished": "FINISHED", "interrupted": "KILLED", "diverged": "FAILED"}
 """What MLflow calls the ends of runs."""
@@ -29,7 +30,7 @@ class MlFlow(Callback):
         self.experiment, self.uri = experiment, uri
 
     def on_start(self, session):
-        mlflow = tracker("mlflow")
+        mlflow = extra("mlflow", "the tracker", "trackers")
         self._client = mlflow.MlflowClient(self.uri)
         known = self._client.get_experiment_by_name(self.experiment)
         number = self._client.create_experiment(self.experiment) if known is None else known.experiment_id
@@ -39,7 +40,7 @@ class MlFlow(Callback):
         )
 
     def on_rows(self, session, rows):
-        metric, now = tracker("mlflow").entities.Metric, int(time.time() * 1000)
+        metric, now = extra("mlflow", "the tracker", "trackers").entities.Metric, int(time.time() * 1000)
         values = [
             metric(name, float(value), now, row["round"])
             for row in rows.iter_rows(named=True)

@@ -3,8 +3,9 @@
 from itertools import count
 from pathlib import Path
 
+from turnout.core.extras import extra
 from turnout.runs.callbacks import Callback
-from turnout.runs.trackers.facts import end_of, parameters, tracker
+from turnout.runs.trackers.facts import end_of, parameters
 
 
 class TensorBoard(Callback):
@@ -23,7 +24,7 @@ class TensorBoard(Callback):
         self.folder = Path(folder)
 
     def on_start(self, session):
-        self._writer = tracker("tensorboardX").SummaryWriter(str(_new(self.folder, session.label)))
+        self._writer = extra("tensorboardX", "the tracker", "trackers").SummaryWriter(str(_new(self.folder, session.label)))
         table = "\n".join(f"| {name} | {value} |" for name, value in parameters(session).items())
         self._writer.add_text("parameters", f"| name | value |\n| --- | --- |\n{table}")
 

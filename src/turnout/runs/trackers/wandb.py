@@ -2,8 +2,9 @@
 
 from typing import Literal
 
+from turnout.core.extras import extra
 from turnout.runs.callbacks import Callback
-from turnout.runs.trackers.facts import end_of, parameters, tracker
+from turnout.runs.trackers.facts import end_of, parameters
 
 
 class WeightsAndBiases(Callback):
@@ -24,7 +25,7 @@ class WeightsAndBiases(Callback):
         self.project, self.mode, self.folder = project, mode, folder
 
     def on_start(self, session):
-        wandb = tracker("wandb")
+        wandb = extra("wandb", "the tracker", "trackers")
         settings = wandb.Settings(silent=True, console="off")
         self._run = wandb.init(
             project=self.project,
