@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import platform
 from importlib.metadata import version
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from turnout.devices import Devices
 from turnout.experiment.config import Experiment
+from turnout.experiment.provenance import provenance, versions
 from turnout.experiment.registry import fields_of
 from turnout.hubs import Hubs
 from turnout.io.json_text import plain
@@ -24,8 +24,6 @@ from turnout.samplers.base import samplers_in
 
 MOST_CLASSES = 50
 """The most classes of which a summary has a confusion table."""
-
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars")
 
 
 def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: str, seconds: float) -> dict:
@@ -43,6 +41,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "name": trace.label,
         "turnout": version("turnout"),
         "versions": versions(),
+        **provenance(),
         "device": jax.devices()[0].device_kind,
         "command": command,
         "status": "diverged" if trace.diverged is not None else "finished" if trace.met is None else "stopped at the target",
@@ -92,11 +91,6 @@ def confusion_of(session: Session) -> dict:
     frame = session.trace.confusion
     rows = "test rows" if test else "rows of all clients"
     return {"confusion": {"of": rows, "predicted": frame.columns[1:], "counts": {name: counts for name, *counts in frame.rows()}}}
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that numbers depend on."""
-    return {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 
 
 def to_json(facts: dict) -> str:

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from turnout.experiment.summary import versions
+from turnout.experiment.provenance import provenance, versions
 from turnout.io.atomic import make_folder, write
 from turnout.report.lines import picture
 from turnout.report.pictures import draw, write_charts
@@ -53,6 +53,7 @@ def summary(study: Results, tables: Tables, command: str) -> dict:
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "versions": {"turnout": version("turnout"), **versions()},
+        **provenance(),
         "seeds": {**tuned, "reported on": seed_words(declared.seeds)},
         "runs": 0 if runs.is_empty() else runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
         "broken": [f"{name_of(run)}: {why}" for run, why in study.broken],
