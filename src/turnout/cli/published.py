@@ -89,8 +89,8 @@ def declared(command: str, folder: Path) -> "Declaration":
         raise UserError(f"its command is none of this version ({error.format_message()})") from None
     places = [Path(), *folder.resolve().parents]
 
-    def here(file: Path) -> Path:
-        return next((place / file for place in places if (place / file).exists()), file)
+    def here(file: str) -> Path:
+        return next((place / file for place in places if (place / file).exists()), Path(file))
 
     if words[1] == "reproduce":
         source = paper(given["paper"], given["scale"])
@@ -148,30 +148,37 @@ def too_long(seconds: float | None) -> str:
     """Say why there was no time for a row, one seed of which takes so many seconds, if that is known."""
     if seconds is None:
         return NO_TIME
-    return f"one seed takes up to {seconds / 60:.1f} minutes" if seconds < 1e9 else "its first rounds take too long"
+    return f"one seed takes up to {seconds / 60:.1f} minutes" if seconds < 1e9 else "its first rounds were not over in time"
 
 
 def show_replayed(found: dict[str, Any]) -> None:
     """Print what is found: a row for each table, both numbers where they differ, and why rows were not played."""
+    from rich.box import SIMPLE_HEAD
     from rich.markup import escape
     from rich.table import Table
 
     from turnout.cli.tables import console
     from turnout.studies.verdicts import VERDICTS
 
-    shown = Table("result", "table", "rows", *VERDICTS, "not played")
-    reasons: dict[tuple[str, str], int] = {}
+    shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
+    for heading in ("result", "table", "rows", *VERDICTS, "not played"):
+        shown.add_column(heading, justify="left" if heading in ("result", "table") else "right", overflow="fold")
+    reasons: Counter[tuple[str, str]] = Counter()
+    lines = differences(found)
     for result in found["results"]:
         if "not_played" in result:
-            shown.add_row(result["name"], "", "", *[""] * len(VERDICTS), escape(result["not_played"]))
+            shown.add_row(result["name"])
+            lines.append(f"not played, {result['name']}: {result['not_played']}")
         for table in result["tables"]:
             verdicts = Counter(row["verdict"] for row in table["held"])
             counts = [str(verdicts[name] or "") for name in VERDICTS]
-            shown.add_row(result["name"], table["table"], str(table["rows"] or ""), *counts, str(sum(table["not_played"].values())))
+            shown.add_row(
+                result["name"], table["table"], str(table["rows"] or ""), *counts, str(sum(table["not_played"].values()))
+            )
             for reason, count in table["not_played"].items():
-                reasons[result["name"], reason] = reasons.get((result["name"], reason), 0) + count
+                reasons[result["name"], reason] += count
     console.print(shown)
-    for line in [*differences(found), *(f"not played: {n} rows of {name}: {why}" for (name, why), n in reasons.items())]:
+    for line in [*lines, *(f"not played, {count} of {name}: {why}" for (name, why), count in reasons.items())]:
         console.print(escape(line), soft_wrap=True)
     typer.echo(f"{total(found)}; the choice is that of --seed {found['seed']}")
 
@@ -197,7 +204,7 @@ def numbers(row: dict[str, float]) -> str:
     from turnout.report.format import number
 
     cost, low, high = (number(row[name]) for name in ("cost", "low", "high"))
-    return f"{cost} (quartiles {low} – {high}; {row['reached']:g} of {row['seeds']:g} seeds arrived)"
+    return f"{cost} (quartiles {low} – {high}, reached by {row['reached']:g} of {row['seeds']:g} seeds)"
 
 
 def total(found: dict[str, Any]) -> str:
@@ -208,7 +215,9 @@ def total(found: dict[str, Any]) -> str:
     verdicts = Counter(row["verdict"] for table in tables for row in table["held"])
     told = ", ".join(f"{verdicts[name]} {name}" for name in VERDICTS)
     played = sum(bool(table["held"]) for table in tables)
-    return f"{sum(verdicts.values())} of {sum(table['rows'] for table in tables)} rows, in {played} of {len(tables)} tables: {told}"
+    return (
+        f"{sum(verdicts.values())} of {sum(table['rows'] for table in tables)} rows, in {played} of {len(tables)} tables: {told}"
+    )
 
 
 def failed(found: dict[str, Any]) -> bool:

@@ -25,6 +25,9 @@ from turnout.studies.verdicts import DIFFERS, verdict
 MEASURED = 2.0
 """Seconds of rounds from which the length of a run is foretold."""
 
+TIMES = 10.0
+"""How many times as long as others a further row may take."""
+
 Check = Callable[[], None]
 """Called as runs go on; may raise to interrupt them."""
 
@@ -249,4 +252,4 @@ def replay(replays: list[Replay], seconds: float, rng: random.Random, tell: Call
             play(one, part, left())
     while ready := [one for one in order if one.waiting and left() > max(one.typical, MEASURED)]:
         one = rng.choice(ready)
-        play(one, one.waiting[0], left() / 2)
+        play(one, one.waiting[0], min(left(), TIMES * max(one.typical, MEASURED)))

@@ -43,13 +43,22 @@ def possible(published: Mapping[str, Any], costs: Float[np.ndarray, " m"]) -> bo
     """Return whether `costs` can be among those that have the published median, quartiles and number that arrived.
 
     Of n sorted costs the median is the one at place n // 2, and the quartiles are those at the places (n - 1) / 4, rounded down,
-    and 3 (n - 1) / 4, rounded up, all counted from 0.
+    and 3 (n - 1) / 4, rounded up, all counted from 0. So each place has bounds, and `costs` need places of their own.
     """
-    n = published["seeds"]
-    places = {"low": (n - 1) // 4, "cost": n // 2, "high": -(-3 * (n - 1) // 4)}
-    for name, place in places.items():
-        apart = ~np.isclose(costs, published[name], rtol=TOLERANCE, atol=0)
-        if np.sum(apart & (costs < published[name])) > place or np.sum(apart & (costs > published[name])) > n - 1 - place:
+    n, reached = int(published["seeds"]), int(published["reached"])
+    least, most = np.full(n, -np.inf), np.full(n, np.inf)
+    places = [("low", (n - 1) // 4), ("cost", n // 2), ("high", -(-3 * (n - 1) // 4))]
+    for name, place in places:
+        least[place:] = published[name]
+    for name, place in reversed(places):
+        most[: place + 1] = published[name]
+    least[reached:] = np.inf
+    most[:reached] = np.minimum(most[:reached], np.finfo(float).max / 2)
+    place = 0
+    for cost in np.sort(costs):
+        while place < n and not least[place] * (1 - TOLERANCE) <= cost <= most[place] * (1 + TOLERANCE):
+            place += 1
+        if place == n:
             return False
-    arrived = int(np.isfinite(costs).sum())
-    return arrived <= published["reached"] and costs.size - arrived <= n - published["reached"]
+        place += 1
+    return True
