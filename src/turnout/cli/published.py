@@ -2,8 +2,11 @@
 
 import random
 import shlex
+import time
 from collections import Counter
+from importlib.metadata import version
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -13,7 +16,9 @@ from turnout.core.errors import UserError
 
 if TYPE_CHECKING:
     from turnout.studies.declaration import Declaration
-    from turnout.studies.replay import Held, Replay
+    from turnout.studies.published import Published
+    from turnout.studies.replay import Held
+    from turnout.studies.replays import Replay
 
 NO_TIME = "no time was left"
 OWN = "the study makes this table itself, from all of its runs"
@@ -30,32 +35,35 @@ def replayed(path: Path, minutes: float, seed: int, data: Path | None, wanted: t
         data: The folder with data files.
         wanted: The problems and the methods that are played, joined by commas; None for all.
     """
-    from importlib.metadata import version
-
     from turnout.cli.progress import spinning
     from turnout.experiment.provenance import provenance, versions
-    from turnout.studies.cases import Cases
-    from turnout.studies.published import folders_of, read
-    from turnout.studies.replay import Replay, replay
+    from turnout.studies.published import folders_of
+    from turnout.studies.replay_process import ReplayProcess
+    from turnout.studies.replays import Replay, replay
     from turnout.studies.verdicts import TOLERANCE
 
-    rng, cases = random.Random(seed), Cases(data)
-    problems, methods = (None if some is None else some.split(",") for some in wanted)
+    end, rng = time.monotonic() + 60 * minutes, random.Random(seed)
+    parts = [None if some is None else some.split(",") for some in wanted]
     found: dict[str, Replay | str] = {}
     for folder in folders_of(path):
         try:
-            published = read(folder)
-            declaration = declared(published.command, folder)
-            found[folder.resolve().name] = Replay(published, declaration, cases, rng, (problems, methods))
+            found[folder.resolve().name] = Replay(folder, *study_of(folder), rng, *parts)
         except UserError as error:
             found[folder.resolve().name] = str(error)
     replays = [one for one in found.values() if not isinstance(one, str)]
-    with spinning("reading the results", "the rows that were played are not kept") as say:
+    with spinning("reading the results", "the rows that were played are not kept") as say, TemporaryDirectory() as temporary:
+        other = ReplayProcess(data, study_of, Path(temporary))
 
-        def tell(one, part, left: float) -> None:
-            say(f"{one.published.name}: {part[1]} on {part[0]}, {max(0, left) / 60:.1f} minutes left")
+        def hold(one, part, given: float):
+            what = f"{one.published.name}: {part[1]} on {part[0]}"
+            return other.hold(
+                one.folder, part, given, lambda: say(f"{what}, {max(0, end - time.monotonic()) / 60:.1f} minutes left")
+            )
 
-        replay(replays, 60 * minutes, rng, tell)
+        try:
+            replay(replays, end - time.monotonic(), rng, hold)
+        finally:
+            other.close()
     return {
         "format": 1,
         "seed": seed,
@@ -65,6 +73,14 @@ def replayed(path: Path, minutes: float, seed: int, data: Path | None, wanted: t
         **provenance(),
         "results": [{"name": name, **result_of(one)} for name, one in found.items()],
     }
+
+
+def study_of(folder: Path) -> "tuple[Published, Declaration]":
+    """Read the result in a folder, and the study that its command plays."""
+    from turnout.studies.published import read
+
+    published = read(folder)
+    return published, declared(published.command, folder)
 
 
 def declared(command: str, folder: Path) -> "Declaration":
@@ -122,7 +138,7 @@ def table_of(one: "Replay", table: str) -> dict[str, Any]:
         return {"rows": len(rows), "held": [], "not_played": {reason: max(1, len(rows))}}
     held = [each for each in one.held if each.table == table]
     played = {each.part for each in held}
-    others = [part for part, where in one.rows.items() if table in where and part not in played]
+    others = [part for part, where in one.tables.items() if table in where and part not in played]
     return {
         "rows": len(rows),
         "held": [row_of(each) for each in held],

@@ -10,6 +10,8 @@ from typing import Any
 
 from turnout.core.errors import UserError
 from turnout.experiment.provenance import machine, versions
+from turnout.studies.declaration import Declaration
+from turnout.studies.files import file_name
 
 SUMMARY = "summary.json"
 
@@ -22,6 +24,9 @@ NUMBERS = ("cost", "low", "high", "interval_low", "interval_high", "reached", "s
 
 Row = dict[str, Any]
 """A row of a table: its `ROW` as text, and its `NUMBERS`."""
+
+Part = tuple[str, str, str]
+"""A problem, a method and a setting, whose runs are in a row of each table."""
 
 
 @dataclass(frozen=True)
@@ -84,3 +89,18 @@ def _rows(file: Path) -> list[Row]:
         return [{**{name: row[name] for name in ROW}, **{name: float(row[name]) for name in NUMBERS}} for row in rows]
     except (TypeError, ValueError):
         raise UserError(f"its table {file.name} has numbers that are none") from None
+
+
+def asked(published: Published, declaration: Declaration) -> dict[str, tuple[str, str]]:
+    """Return the names of the goal and the price of each table; none of those that are not of the declared ones."""
+    names = {file_name(f"{goal}, {price}"): (goal, price) for goal in declaration.goals for price in declaration.prices}
+    return {table: names[table] for table, rows in published.tables.items() if rows and table in names}
+
+
+def tables_of(published: Published, declaration: Declaration) -> dict[Part, dict[tuple[str, str, str], Row]]:
+    """Return the rows of each part by the names of their table, its goal and its price."""
+    parts: dict[Part, dict[tuple[str, str, str], Row]] = {}
+    for table, names in asked(published, declaration).items():
+        for row in published.tables[table]:
+            parts.setdefault((row["problem"], row["method"], row["setting"]), {})[(table, *names)] = row
+    return parts
