@@ -15,17 +15,18 @@ RESULTS = ROOT / "results"
 
 NEED_DATA = ("cohort-squeeze", "compression", "feddcd-heterogeneity", "second-order", "sketched-newton")
 
-PARTS = [
-    pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware", marks=pytest.mark.slow),
-    pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.everything),
-    pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.everything),
-    pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.everything),
-    pytest.param("advice", "wine", "theorem", id="advice", marks=pytest.mark.everything),
-    pytest.param("cohort-size", "diabetes", "adaptive", id="cohort-size", marks=pytest.mark.everything),
-    pytest.param("compression", "ijcnn1", "compressed", id="compression", marks=pytest.mark.everything),
-    pytest.param("second-order", "a6a", "disco", id="second-order", marks=pytest.mark.everything),
-    pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.everything),
-]
+PARTS = {
+    "cost-aware": ("n-10", "adaptive"),
+    "cohort-squeeze": ("a6a", "css-newton"),
+    "sketched-newton": ("w8a-rows", "sketched-newton"),
+    "feddcd-heterogeneity": ("sorted-0", "point-saga"),
+    "advice": ("wine", "theorem"),
+    "cohort-size": ("diabetes", "adaptive"),
+    "compression": ("ijcnn1", "compressed"),
+    "second-order": ("a6a", "disco"),
+    "cost-aware-regimes": ("steep-1", "lazy-dane"),
+}
+"""The problem and the method of each study that are played again."""
 
 
 def output(*words, **options) -> str:
@@ -36,10 +37,12 @@ def output(*words, **options) -> str:
     return out
 
 
-@pytest.mark.parametrize(("name", "problem", "method"), PARTS)
-def test_rows_that_are_played_again_are_the_published_ones(name, problem, method, request, tmp_path):
+@pytest.mark.tiers(quick=[], slow=["cost-aware"])
+@pytest.mark.parametrize("name", PARTS)
+def test_rows_that_are_played_again_are_the_published_ones(name, request, tmp_path):
     """By the command that anyone can give."""
     data = ["--data", request.getfixturevalue("real_data")] if name in NEED_DATA else []
+    problem, method = PARTS[name]
     chosen = ("--problems", problem, "--methods", method, "--minutes", 10, *data)
     out = output("verify", RESULTS / name, *chosen, "--json", cwd=tmp_path)
     tables = [table for table in json.loads(out)["results"][0]["tables"] if table["held"]]

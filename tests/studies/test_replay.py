@@ -166,6 +166,7 @@ SUMMARY = {
         (json.dumps(SUMMARY), "gone.toml"),
         (json.dumps(SUMMARY | {"command": "turnout.study"}), "it was made by turnout.study, of which the files are not known"),
         (json.dumps(SUMMARY | {"command": "turnout study --lost 1 a"}), "its command is none of this version"),
+        (json.dumps(SUMMARY | {"command": "turnout reproduce fedavg --out out"}), "by now its study reports on seeds 0 to 2, in"),
         (json.dumps(SUMMARY | {"command": "turnout reproduce no-paper --out out"}), "unknown paper 'no-paper'"),
     ],
 )

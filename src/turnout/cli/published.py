@@ -77,10 +77,14 @@ def replayed(path: Path, minutes: float, seed: int, data: Path | None, wanted: t
 
 def study_of(folder: Path) -> "tuple[Published, Declaration]":
     """Read the result in a folder, and the study that its command plays."""
+    from turnout.studies.plan import seed_words
     from turnout.studies.published import read
 
     published = read(folder)
-    return published, declared(published.command, folder)
+    declaration = declared(published.command, folder)
+    if (now := seed_words(declaration.seeds)) != published.seeds:
+        raise UserError(f"by now its study reports on {now}, in the place of {published.seeds}")
+    return published, declaration
 
 
 def declared(command: str, folder: Path) -> "Declaration":
