@@ -168,7 +168,7 @@ def too_long(seconds: float | None) -> str:
     """Say why there was no time for a row, one seed of which takes so many seconds, if that is known."""
     if seconds is None:
         return NO_TIME
-    return f"one seed takes up to {seconds / 60:.1f} minutes" if seconds < 1e9 else "its first rounds were not over in time"
+    return f"one seed takes up to {seconds / 60:.1f} minutes" if seconds < 1e9 else "its time was over before its first rounds"
 
 
 def show_replayed(found: dict[str, Any]) -> None:
@@ -181,20 +181,18 @@ def show_replayed(found: dict[str, Any]) -> None:
     from turnout.studies.verdicts import VERDICTS
 
     shown = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
-    for heading in ("result", "table", "rows", *VERDICTS, "not played"):
-        shown.add_column(heading, justify="left" if heading in ("result", "table") else "right", overflow="fold")
+    for heading in ("result, table", "rows", *VERDICTS, "not played"):
+        shown.add_column(heading, justify="left" if "," in heading else "right", overflow="fold")
     reasons: Counter[tuple[str, str]] = Counter()
     lines = differences(found)
     for result in found["results"]:
         if "not_played" in result:
-            shown.add_row(result["name"])
             lines.append(f"not played, {result['name']}: {result['not_played']}")
         for table in result["tables"]:
             verdicts = Counter(row["verdict"] for row in table["held"])
             counts = [str(verdicts[name] or "") for name in VERDICTS]
-            shown.add_row(
-                result["name"], table["table"], str(table["rows"] or ""), *counts, str(sum(table["not_played"].values()))
-            )
+            name = f"{result['name']}, {table['table']}"
+            shown.add_row(name, str(table["rows"] or ""), *counts, str(sum(table["not_played"].values()) or ""))
             for reason, count in table["not_played"].items():
                 reasons[result["name"], reason] += count
     console.print(shown)

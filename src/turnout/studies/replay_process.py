@@ -24,7 +24,7 @@ Read = Callable[[Path], tuple[Published, Declaration]]
 POLL = 0.1
 """Seconds between two looks at the process."""
 
-EXTRA = 1.0
+EXTRA = 3.0
 """Seconds in which a part ends by itself once its time is over, as it does between two chunks of rounds."""
 
 

@@ -11,6 +11,9 @@ from turnout.studies.declaration import Declaration
 from turnout.studies.published import Part, Published, asked, tables_of
 from turnout.studies.replay import MEASURED, Held, Outcome, whole
 
+LEAST = 1 / 8
+"""The least share of the whole time in which a first row has to be over."""
+
 TIMES = 10.0
 """How many times as long as others a further row may take."""
 
@@ -94,8 +97,8 @@ def replay(replays: list[Replay], seconds: float, rng: random.Random, hold: Call
     for number, one in enumerate(order):
         # What one result does not need is there for those after it.
         until = time.monotonic() + left() / (len(order) - number)
-        while (parts := one.unseen(one.waiting)) and (given := until - time.monotonic()) > one.typical:
-            play(one, parts[0], given)
+        while (parts := one.unseen(one.waiting)) and until - time.monotonic() > one.typical and left() > 0:
+            play(one, parts[0], min(left(), max(until - time.monotonic(), LEAST * seconds)))
     late = [(needed, one, part) for one in order for part, needed in one.late.items()]
     for needed, one, part in sorted(late, key=lambda each: each[0]):
         hopeless = left() < one.typical or (one.whole and left() < needed < math.inf)
