@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import random
 import subprocess
 import time
 from itertools import combinations, combinations_with_replacement
@@ -13,11 +14,12 @@ import numpy as np
 import pytest
 
 from tests.helpers.commands import turnout
-from tests.helpers.studies import STUDY
+from tests.helpers.studies import STUDY, declared, tables
 from turnout.experiment import provenance
 from turnout.studies.conduct import Progress
-from turnout.studies.published import NUMBERS
-from turnout.studies.replay import Clock, OutOfTime
+from turnout.studies.published import NUMBERS, Published
+from turnout.studies.replay import Clock, Held, Outcome, OutOfTime
+from turnout.studies.replays import Replay, replay
 from turnout.studies.statistics import median, quartiles
 from turnout.studies.verdicts import possible, verdict
 
@@ -33,6 +35,7 @@ def row(all_costs: list[float]) -> dict[str, float]:
     return facts | {"reached": float(np.isfinite(costs).sum()), "seeds": float(costs.size)}
 
 
+@pytest.mark.tiers(slow=["4"])
 @pytest.mark.parametrize("seeds", [1, 2, 3, 4])
 def test_a_part_of_the_seeds_is_possible_if_others_make_it_whole(seeds):
     """All costs among eight values are tried; the published ones are such that there is a value between any two of them."""
@@ -78,6 +81,32 @@ def test_verdicts(costs, exact, told):
     assert verdict(row([1, 2, 3, 4, 5]), row(costs), np.asarray(costs, float), exact) == told
 
 
+def test_each_table_comes_first_and_what_took_too_long_once_more():
+    """A published row for each method and problem of the small study; the first part of each table is too long at first."""
+    declaration = declared(tables())
+    numbers = row([1.0])
+    rows = [{"problem": p, "method": m, "setting": f"{k}", **numbers} for p, m in declaration.pairs for k in range(4)]
+    published = Published("made", "", "", True, {"near-exchanges": rows[:6], "near-dear": rows[6:], "own": []}, "")
+    one, asked = Replay(Path(), published, declaration, random.Random(0)), []
+
+    def hold(replay, part, seconds: float) -> Outcome:
+        asked.append(part)
+        if len(asked) == 1:
+            return Outcome(needed=1.0)
+        if len(asked) == 2:
+            return Outcome(reason="it is not here")
+        name = "near-exchanges" if part in first else "near-dear"
+        return Outcome((Held(name, part, "equal", numbers, numbers, 1),))
+
+    first = {(each["problem"], each["method"], each["setting"]) for each in rows[:6]}
+    replay([one], 60.0, random.Random(0), hold)
+    assert {*asked} == {*one.tables} and {*one.reasons} == {asked[1]} and not one.waiting
+    # Of both tables a row is played before a further one is.
+    assert {part in first for part in asked[2:4]} == {True, False}
+    assert one.late == ({} if asked.count(asked[0]) == 2 else {asked[0]: 1.0}) and len(one.held) >= len(rows) - 2
+    assert [*one.asked] == ["near-exchanges", "near-dear"]
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> Path:
     """A folder of results, with a part of the small study, which is beside it."""
@@ -98,10 +127,10 @@ def found(*arguments) -> tuple[int, dict]:
 def test_what_was_played_comes_out_again_and_what_is_changed_does_not(results, tmp_path):
     small = results / "small"
     code, told = found(results, "--minutes", 2, "--seed", 3, "--out", tmp_path / "found.json")
-    tables = {table["table"]: table for table in told["results"][0]["tables"]}
-    assert code == 0 and {*tables} == {"near-exchanges", "near-dear"} and told["seed"] == 3
+    held = {table["table"]: table for table in told["results"][0]["tables"]}
+    assert code == 0 and {*held} == {"near-exchanges", "near-dear"} and told["seed"] == 3
     assert json.loads((tmp_path / "found.json").read_text()) == told
-    rows = [row for table in tables.values() for row in table["held"]]
+    rows = [row for table in held.values() for row in table["held"]]
     assert [row["verdict"] for row in rows] == ["equal"] * 8 and {row["played_seeds"] for row in rows} == {2}
     assert all(row["now"] == pytest.approx(row["published"]) for row in rows)
     assert json.loads((small / "summary.json").read_text()).items() >= provenance.provenance().items()
