@@ -11,8 +11,11 @@ from turnout.studies.declaration import Declaration
 from turnout.studies.published import Part, Published, asked, tables_of
 from turnout.studies.replay import MEASURED, Held, Outcome, whole
 
-LEAST = 1 / 8
-"""The least share of the whole time in which a first row has to be over."""
+SHARES = 1 / 40, 1 / 8
+"""The shares of the time that each result has for first rows: a small one before, so that dear rows keep no others away."""
+
+LEAST = 10.0
+"""The least seconds of such a share, since a process begins in them."""
 
 TIMES = 10.0
 """How many times as long as others a further row may take."""
@@ -62,6 +65,11 @@ class Replay:
         seen = {one.table for one in self.held}
         return [part for part in parts if not seen >= self.tables[part]]
 
+    def again(self, seconds: float) -> None:
+        """Let parts wait again that may be over in so many seconds."""
+        parts = [part for part, needed in self.late.items() if not self.whole or not seconds < needed < math.inf]
+        self.waiting = [*parts, *self.waiting]
+
     def note(self, part: Part, outcome: Outcome, seconds: float) -> None:
         """Note what came of a part in so many seconds."""
         self.waiting = [other for other in self.waiting if other != part]
@@ -69,9 +77,10 @@ class Replay:
         if outcome.reason:
             self.reasons[part] = outcome.reason
             return
-        self.seconds.append(seconds)
         self.late.pop(part, None)
-        if outcome.needed is not None:
+        if outcome.needed is None:
+            self.seconds.append(seconds)
+        else:
             self.late[part] = outcome.needed
 
 
@@ -94,11 +103,13 @@ def replay(replays: list[Replay], seconds: float, rng: random.Random, hold: Call
         one.note(part, hold(one, part, given), time.monotonic() - began)
 
     order = rng.sample(replays, len(replays))
-    for number, one in enumerate(order):
-        # What one result does not need is there for those after it.
-        until = time.monotonic() + left() / (len(order) - number)
-        while (parts := one.unseen(one.waiting)) and until - time.monotonic() > one.typical and left() > 0:
-            play(one, parts[0], min(left(), max(until - time.monotonic(), LEAST * seconds)))
+    for share in SHARES:
+        given = max(LEAST, share * seconds)
+        for one in order:
+            one.again(given)
+            until = min(end, time.monotonic() + given)
+            while (parts := one.unseen(one.waiting)) and until - time.monotonic() > max(one.typical, MEASURED):
+                play(one, parts[0], until - time.monotonic())
     late = [(needed, one, part) for one in order for part, needed in one.late.items()]
     for needed, one, part in sorted(late, key=lambda each: each[0]):
         hopeless = left() < one.typical or (one.whole and left() < needed < math.inf)
