@@ -6,6 +6,7 @@ import pytest
 
 from tests.helpers.commands import config, turnout
 from turnout.cli import ORDER, command_line
+from turnout.experiment.provenance import provenance
 
 WITHOUT_A_TABLE = {
     "figures",
@@ -50,6 +51,7 @@ def has_option(command) -> bool:
 def test_a_run_prints_its_summary(played):
     folder, printed = played
     assert printed == {"folder": str(folder), **json.loads((folder / "summary.json").read_text())}
+    assert printed.items() >= provenance().items()
 
 
 def test_a_finished_run_that_is_resumed_prints_its_summary_again(played):

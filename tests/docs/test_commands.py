@@ -29,6 +29,8 @@ ELSEWHERE = {
     "turnout audit": "reads logs of nodes: tests/federation reads them after runs",
     "--executor slurm": "needs a Slurm cluster: tests/studies/test_jobs.py uses one where there is one",
     "turnout verify --against": "installs packages: tests/vectors/test_verify.py holds the one that is here",
+    "turnout verify results": "takes its minutes: tests/studies/test_replay.py plays a small result",
+    "turnout verify DIR": "needs a result: tests/studies/test_replay.py plays one",
     "pip install": "changes the environment that runs the tests",
     "examples/hospitals": "needs a package of PyPI: tests/data/test_natural_examples.py cleans a table",
     "examples/schools": "needs a package of PyPI: tests/data/test_natural_examples.py cleans tables",

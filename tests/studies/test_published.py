@@ -1,5 +1,6 @@
 """The published results: a cheap part of each study, played again, gives the rows that are stored."""
 
+import json
 from pathlib import Path
 
 import polars as pl
@@ -14,34 +15,50 @@ RESULTS = ROOT / "results"
 
 NEED_DATA = ("cohort-squeeze", "compression", "feddcd-heterogeneity", "second-order", "sketched-newton")
 
-PARTS = [
-    pytest.param("cost-aware", "n-10", "adaptive", id="cost-aware", marks=pytest.mark.slow),
-    pytest.param("cohort-squeeze", "a6a", "css-newton", id="cohort-squeeze", marks=pytest.mark.everything),
-    pytest.param("cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay", id="tuned", marks=pytest.mark.everything),
-    pytest.param("sketched-newton", "w8a-rows", "sketched-newton", id="sketched-newton", marks=pytest.mark.everything),
-    pytest.param("feddcd-heterogeneity", "sorted-0", "point-saga", id="feddcd-heterogeneity", marks=pytest.mark.everything),
-    pytest.param("advice", "wine", "theorem", id="advice", marks=pytest.mark.everything),
-    pytest.param("cohort-size", "diabetes", "adaptive", id="cohort-size", marks=pytest.mark.everything),
-    pytest.param("compression", "ijcnn1", "compressed", id="compression", marks=pytest.mark.everything),
-    pytest.param("second-order", "a6a", "disco", id="second-order", marks=pytest.mark.everything),
-    pytest.param("cost-aware-regimes", "steep-1", "lazy-dane", id="cost-aware-regimes", marks=pytest.mark.everything),
-]
+PARTS = {
+    "cost-aware": ("n-10", "adaptive"),
+    "cohort-squeeze": ("a6a", "css-newton"),
+    "sketched-newton": ("w8a-rows", "sketched-newton"),
+    "feddcd-heterogeneity": ("sorted-0", "point-saga"),
+    "advice": ("wine", "theorem"),
+    "cohort-size": ("diabetes", "adaptive"),
+    "compression": ("ijcnn1", "compressed"),
+    "second-order": ("a6a", "disco"),
+    "cost-aware-regimes": ("steep-1", "lazy-dane"),
+}
+"""The problem and the method of each study that are played again."""
 
 
-@pytest.mark.parametrize(("name", "problem", "method"), PARTS)
-def test_a_part_of_a_study_gives_the_published_rows(name, problem, method, request, tmp_path):
-    """By the command that is published with them, in a process whose programs are compiled well: these compute for long."""
-    data = ["--data", request.getfixturevalue("real_data")] if name in NEED_DATA else []
-    example = ROOT / "examples" / name
-    study = ("study", str(example)) if example.is_dir() else ("reproduce", name)
-    words = [*study, "--problems", problem, "--methods", method, *data, "--out", "out"]
-    command = start(*words, variables={"XLA_FLAGS": ""}, cwd=tmp_path)
-    _, wrong = command.communicate(timeout=600)
+def output(*words, **options) -> str:
+    """What a command prints that computes for long."""
+    command = start(*words, variables={"XLA_FLAGS": ""}, **options)
+    out, wrong = command.communicate(timeout=700)
     assert command.returncode == 0, wrong
-    files = {path.name: pl.read_csv(path, infer_schema_length=None) for path in (tmp_path / "out" / "tables").glob("*.csv")}
-    costs = {file: own for file, own in files.items() if "method" in own.columns}
-    assert costs
-    for file, own in costs.items():
+    return out
+
+
+@pytest.mark.tiers(quick=[], slow=["cost-aware"])
+@pytest.mark.parametrize("name", PARTS)
+def test_rows_that_are_played_again_are_the_published_ones(name, request, tmp_path):
+    """By the command that anyone can give."""
+    data = ["--data", request.getfixturevalue("real_data")] if name in NEED_DATA else []
+    problem, method = PARTS[name]
+    chosen = ("--problems", problem, "--methods", method, "--minutes", 10, *data)
+    out = output("verify", RESULTS / name, *chosen, "--json", cwd=tmp_path)
+    tables = [table for table in json.loads(out)["results"][0]["tables"] if table["held"]]
+    assert tables and not any(table["not_played"] for table in tables)
+    assert {row["verdict"] for table in tables for row in table["held"]} == {"equal"}
+
+
+@pytest.mark.everything
+def test_settings_are_chosen_as_they_were(real_data, tmp_path):
+    """The command that is published, with the seeds on which it tunes."""
+    name, problem, method = "cohort-squeeze", "a6a", "localgd-stratified-shuffled-decay"
+    words = ("reproduce", name, "--problems", problem, "--methods", method, "--data", real_data, "--out", "out")
+    output(*words, cwd=tmp_path)
+    files = {path.name: pl.read_csv(path, infer_schema_length=None) for path in (tmp_path / "out" / "tables").glob("to-*.csv")}
+    assert files
+    for file, own in files.items():
         stored = pl.read_csv(RESULTS / name / "tables" / file, infer_schema_length=None)
         stored = stored.filter(pl.col("problem") == problem, pl.col("method") == method)
         assert stored.height == own.height

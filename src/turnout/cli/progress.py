@@ -91,16 +91,23 @@ def studying() -> Iterator:
 @contextmanager
 def planning() -> Iterator:
     """Yield a function that shows what a planner is doing, and raises `Interrupted` after Ctrl-C."""
+    with spinning("building the problem", SAME) as say:
+        yield lambda doing, runs: say(f"{runs:,} runs, {doing}")
+
+
+@contextmanager
+def spinning(first: str, hint: str) -> Iterator:
+    """Yield a function that shows a text, and raises `Interrupted` with the `hint` after Ctrl-C; at first it is `first`."""
     shown = Progress(SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn(), console=console, transient=True)
     shown.disable = not console.is_terminal
-    with deferred_interrupt(SAME) as check, shown as progress:
-        task = progress.add_task("building the problem", total=None)
+    with deferred_interrupt(hint) as check, shown as progress:
+        task = progress.add_task(first, total=None)
 
-        def watch(doing: str, runs: int) -> None:
+        def say(text: str) -> None:
             check()
-            progress.update(task, description=f"{runs:,} runs, {doing}")
+            progress.update(task, description=text)
 
-        yield watch
+        yield say
 
 
 def _state(session: Session) -> str:

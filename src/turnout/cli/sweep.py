@@ -1,7 +1,7 @@
 """turnout sweep: a study of one configuration in several settings."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -10,6 +10,9 @@ from turnout.cli.as_json import AsJson
 from turnout.cli.options import Data, StudyOut, Workers, value_of
 from turnout.cli.study import conduct
 from turnout.core.errors import UserError
+
+if TYPE_CHECKING:
+    from turnout.studies.sources import Source
 
 Grid = Annotated[
     list[str] | None,
@@ -29,14 +32,19 @@ def sweep(
     as_json: AsJson = False,
 ) -> None:
     """Run a configuration in all settings of a grid with several seeds, and find the cheapest setting: a study of one method."""
+    conduct(swept(file, grid, seeds), out, workers=workers, data=data, as_json=as_json)
+
+
+def swept(file: Path, grid: list[str] | None, seeds: str | None) -> "Source":
+    """Return the study of a configuration with further values for its [sweep]."""
     from turnout.studies.configurations import as_study, read_configuration
 
     path, text, tables = read_configuration(file)
     values = dict(_values(option) for option in [*(grid or []), *([f"seed={seeds}"] if seeds else [])])
-    swept = {**tables.get("sweep", {}), **values}
-    if not swept:
+    whole = {**tables.get("sweep", {}), **values}
+    if not whole:
         raise UserError(f"{file} has no [sweep] table: add one, or give --set NAME=V1,V2,...")
-    conduct(as_study([(path, text, {**tables, "sweep": swept})]), out, workers=workers, data=data, as_json=as_json)
+    return as_study([(path, text, {**tables, "sweep": whole})])
 
 
 def _values(option: str) -> tuple[str, list[Any]]:

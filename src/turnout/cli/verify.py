@@ -1,4 +1,4 @@
-"""turnout verify: test vectors, and what other packages make of them."""
+"""turnout verify: published results that are played again, and test vectors with what other packages make of them."""
 
 import json
 from pathlib import Path
@@ -8,10 +8,23 @@ import typer
 
 from turnout.cli import app
 from turnout.cli.as_json import AsJson, echo_json
+from turnout.cli.options import Data
+from turnout.cli.study import Methods, Problems
 
 
 @app.command()
 def verify(
+    results: Annotated[
+        Path | None,
+        typer.Argument(help="The folder of a study, or one of several: play rows of its tables again.", metavar="[RESULTS]"),
+    ] = None,
+    minutes: Annotated[float, typer.Option(help="The time for rows of RESULTS.", min=0.1)] = 10,
+    seed: Annotated[
+        int | None, typer.Option(help="Seed of the choice of rows; default: another one each time.", min=0, show_default=False)
+    ] = None,
+    problems: Problems = None,
+    methods: Methods = None,
+    data: Data = None,
     against: Annotated[
         list[str] | None,
         typer.Option(
@@ -37,8 +50,14 @@ def verify(
     as_markdown: Annotated[bool, typer.Option("--markdown", help="Write Markdown tables.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Hold the test vectors of algorithms against other packages, or list the vectors and what has none yet."""
+    """Play rows of published tables again; or hold the test vectors of algorithms against other packages, or list them."""
     from turnout.core.errors import UserError
+
+    if results is not None:
+        if against:
+            raise UserError("--against is about packages, and a folder of results about studies: give one of the two")
+        again(results, minutes, seed, data, (problems, methods), out, as_json)
+        return
     from turnout.vectors.packages import PACKAGES, package
     from turnout.vectors.reading import collection
 
@@ -55,13 +74,43 @@ def verify(
         raise UserError("--python is of one package: name one with --against")
     result = held(names, found, environments, python, timeout)
     if out is not None:
-        from turnout.io.atomic import write
-
-        write(out, json.dumps(result, indent=1) + "\n")
+        save(out, result)
     if as_json:
         echo_json(result)
     else:
         show(result, found, as_markdown)
+
+
+def again(
+    results: Path,
+    minutes: float,
+    seed: int | None,
+    data: Path | None,
+    wanted: tuple[str | None, str | None],
+    out: Path | None,
+    as_json: bool,
+) -> None:
+    """Play rows of published tables again; exit code 1 where one differs, or none was played."""
+    from secrets import randbelow
+
+    from turnout.cli.published import failed, replayed, show_replayed
+
+    found = replayed(results, minutes, randbelow(10**6) if seed is None else seed, data, wanted)
+    if out is not None:
+        save(out, found)
+    if as_json:
+        echo_json(found)
+    else:
+        show_replayed(found)
+    raise typer.Exit(1 if failed(found) else 0)
+
+
+def save(out: Path, result: dict) -> None:
+    """Write a result as JSON."""
+    from turnout.io.atomic import write
+    from turnout.io.json_text import finite
+
+    write(out, json.dumps(finite(result), indent=1, ensure_ascii=False) + "\n")
 
 
 def held(names: list[str], vectors: dict, environments: Path | None, python: Path | None, timeout: float) -> dict:

@@ -8,6 +8,7 @@ from typing_extensions import TypedDict
 
 from turnout.accounting.ledger import COUNTERS, EVENTS, Site
 from turnout.engines.cost_estimate.estimate import CostEstimate
+from turnout.experiment.provenance import Provenance
 
 Column = Literal[(*Site.__dataclass_fields__, *COUNTERS)]
 """A field of a call site, or a counter."""
@@ -82,7 +83,7 @@ class FederationFacts(TypedDict):
 
 
 @with_config(extra="forbid")
-class RunSummary(TypedDict):
+class RunSummary(Provenance):
     """The summary of a run; `folder` is what `--json` adds, and `timing` is there where it was asked for."""
 
     name: str

@@ -2,9 +2,7 @@
 
 import dataclasses
 import json
-import platform
-from contextlib import suppress
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Any
 
 import jax
@@ -12,6 +10,7 @@ import numpy as np
 
 from turnout.devices import Devices
 from turnout.experiment.config import Experiment
+from turnout.experiment.provenance import provenance, versions
 from turnout.experiment.registry import fields_of
 from turnout.experiment.result_types import Confusion, ProblemFacts, RunSummary, SamplerFacts, Table, TargetFacts
 from turnout.hubs import Hubs
@@ -26,9 +25,6 @@ from turnout.samplers.base import samplers_in
 
 MOST_CLASSES = 50
 """The most classes of which a summary has a confusion table."""
-
-PACKAGES = ("jax", "jaxlib", "numpy", "scipy", "scikit-learn", "optax", "polars")
-"""The packages that numbers depend on, some of them where they are installed."""
 
 
 def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: str, seconds: float) -> RunSummary:
@@ -46,6 +42,7 @@ def summarise(experiment: Experiment, problem: Problem, trace: Trace, command: s
         "name": trace.label,
         "turnout": version("turnout"),
         "versions": versions(),
+        **provenance(),
         "device": jax.devices()[0].device_kind,
         "command": command,
         "status": "diverged" if trace.diverged is not None else "finished" if trace.met is None else "stopped at the target",
@@ -97,15 +94,6 @@ def confusion_of(session: Session) -> dict[str, Confusion]:
     frame = session.trace.confusion
     rows = "test rows" if test else "rows of all clients"
     return {"confusion": {"of": rows, "predicted": frame.columns[1:], "counts": {name: counts for name, *counts in frame.rows()}}}
-
-
-def versions() -> dict[str, str]:
-    """Return the versions of Python and of the installed ones of the packages that numbers depend on."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        with suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return found
 
 
 def to_json(facts: dict) -> str:

@@ -7,7 +7,7 @@ from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 
-from turnout.experiment.summary import versions
+from turnout.experiment.provenance import provenance, versions
 from turnout.io.atomic import make_folder, write
 from turnout.report.html import write_page
 from turnout.report.lines import picture
@@ -57,6 +57,7 @@ def summary(study: Results, tables: Tables, command: str) -> StudySummary:
         "command": command,
         "date": datetime.now(UTC).date().isoformat(),
         "versions": {"turnout": version("turnout"), **versions()},
+        **provenance(),
         "seeds": {**tuned, "reported on": seed_words(declared.seeds)},
         "runs": 0 if runs.is_empty() else runs.select("problem", "method", "setting", "purpose", "seed").n_unique(),
         "broken": [f"{name_of(run)}: {why}" for run, why in study.broken],

@@ -60,7 +60,8 @@ def page(
         overview=style(),
         facts=facts,
         budget=study.budget,
-        origin={"command": facts["command"], **facts["versions"], **facts["seeds"]},
+        origin={name: facts[name] for name in ("command", "commit", "machine") if name in facts}
+        | {**facts["versions"], **facts["seeds"]},
         files=_files(study),
         saved=script_json({f"{goal}, {price}": {"csv": t.csv(), "tex": t.latex()} for (goal, price), t in tables.items()}),
         charts=script_json(charts),

@@ -5,6 +5,7 @@ from typing import Any, NotRequired
 from pydantic import with_config
 from typing_extensions import TypedDict
 
+from turnout.experiment.provenance import Provenance
 from turnout.studies.claims import Answer
 
 
@@ -42,7 +43,7 @@ class BudgetFacts(TypedDict):
 
 
 @with_config(extra="forbid")
-class StudySummary(TypedDict):
+class StudySummary(Provenance):
     """The summary of a study, with `budget` and `timing` where they were asked for; `--json` adds `folder` and `costs`."""
 
     title: str
