@@ -92,8 +92,8 @@ class Player:
         workers: int,
         watch: Watch,
         progress: Progress,
-        jobs: "Jobs | None",
-        budget: Budget | None,
+        jobs: "Jobs | None" = None,
+        budget: Budget | None = None,
     ):
         self.store, self.cases, self.workers, self.watch, self.progress = store, cases, workers, watch, progress
         self.jobs, self.budget = jobs, budget

@@ -4,6 +4,7 @@ import json
 from itertools import groupby
 from typing import Any
 
+from turnout.experiment.provenance import provenance
 from turnout.report.html import TEMPLATES, script_json
 from turnout.report.lines import chart
 from turnout.report.theme import DARK, LIGHT, config
@@ -60,8 +61,7 @@ def page(
         overview=style(),
         facts=facts,
         budget=study.budget,
-        origin={name: facts[name] for name in ("command", "commit", "machine") if name in facts}
-        | {**facts["versions"], **facts["seeds"]},
+        origin={"command": facts["command"], **provenance(), **facts["versions"], **facts["seeds"]},
         files=_files(study),
         saved=script_json({f"{goal}, {price}": {"csv": t.csv(), "tex": t.latex()} for (goal, price), t in tables.items()}),
         charts=script_json(charts),
