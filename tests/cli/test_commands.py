@@ -29,7 +29,7 @@ def invoke(group, *arguments: str, **environment) -> str:
 
 def test_every_command_has_one_module_and_one_place_in_the_help(group):
     modules = {path.stem.replace("_", "-") for path in (ROOT / "src/turnout/cli").glob("*.py")}
-    shared = {"--init--", "as-json", "options", "processes", "progress", "tables", "timing"}
+    shared = {"--init--", "as-json", "options", "processes", "progress", "published", "tables", "timing"}
     assert sorted(group.commands) == sorted(ORDER) == sorted(modules - shared)
 
 
