@@ -212,6 +212,7 @@ def test_mistakes_are_told_in_one_sentence(tmp_path):
         ((tmp_path / "gone",), "there is no such folder"),
         ((tmp_path,), "has no results"),
         ((tmp_path, "--against", "flower"), "--against is about packages"),
+        (("--seed", 3, "--methods", "sppm"), "are about published results"),
     ):
         code, out, errors = turnout("verify", *arguments)
         assert code == 2 and not out and sentence in errors and errors.count("\n") == 1

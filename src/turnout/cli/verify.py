@@ -58,6 +58,8 @@ def verify(
             raise UserError("--against is about packages, and a folder of results about studies: give one of the two")
         again(results, minutes, seed, data, (problems, methods), out, as_json)
         return
+    if any(option is not None for option in (seed, problems, methods, data)):
+        raise UserError("--seed, --problems, --methods and --data are about published results: give their folder too")
     from turnout.vectors.packages import PACKAGES, package
     from turnout.vectors.reading import collection
 

@@ -1,7 +1,7 @@
 """Conducting a study: plan it, play what is not there yet, choose settings, and put all runs into one table."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,6 +72,7 @@ def conduct(
     return rows, player.broken
 
 
+@dataclass
 class Player:
     """Plays programs and keeps what they leave.
 
@@ -83,21 +84,17 @@ class Player:
         progress: The progress so far.
         jobs: How programs become jobs, of which `workers` run at a time; None for processes of this one.
         budget: What the runs may spend; None without a limit.
+        broken: The runs that broke by their keys, with a sentence each.
     """
 
-    def __init__(
-        self,
-        store: Store,
-        cases: Cases,
-        workers: int,
-        watch: Watch,
-        progress: Progress,
-        jobs: "Jobs | None" = None,
-        budget: Budget | None = None,
-    ):
-        self.store, self.cases, self.workers, self.watch, self.progress = store, cases, workers, watch, progress
-        self.jobs, self.budget = jobs, budget
-        self.broken: dict[str, tuple[Run, str]] = {}
+    store: Store
+    cases: Cases
+    workers: int
+    watch: Watch
+    progress: Progress
+    jobs: "Jobs | None" = None
+    budget: Budget | None = None
+    broken: dict[str, tuple[Run, str]] = field(default_factory=dict)
 
     def play(self, programs: list[Program]) -> None:
         """Play the runs of `programs` that are not kept yet."""

@@ -156,7 +156,7 @@ def played(declaration: Declaration, part: Part, seeds: int | None, cases: Cases
         raise UserError("by now the study does not have this setting")
     with TemporaryDirectory(prefix="turnout-") as folder:
         store = Store(Path(folder))
-        player = Player(store, cases, 1, watch, Progress(), None)
+        player = Player(store, cases, 1, watch, Progress())
         player.play(programs)
         rows = assembled(programs, store)
     return rows, [why for _, why in player.broken.values()]
