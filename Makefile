@@ -4,14 +4,14 @@ BIN := .venv/bin
 # One more than there are processors, since some tests wait for other processes.
 WORKERS ?= $(shell $(PYTHON) -c "import os; print(os.cpu_count() + 1)")
 
-.PHONY: demo docs docs-serve test test-all everything newest oldest mutants lint bench bench-flower clean
+.PHONY: demo docs docs-serve test test-all nightly everything newest oldest mutants lint bench bench-flower clean
 .DEFAULT_GOAL := demo
 
-# Modules are compiled by all processors, where pip uses one; some packages have files that are no modules.
+# pip finds PyTorch for processors alone where a machine keeps it; uv installs the rest in less than a minute.
 $(BIN)/turnout: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python -m compileall -qq -j 0 .venv/lib || true
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile uv "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --constraint constraints.txt --editable '.[dev]'
 	@touch $@
 
 demo: $(BIN)/turnout
@@ -36,15 +36,21 @@ PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --dist loadfile --no-
 test: $(BIN)/turnout
 	$(PYTEST) $(WORKERS) -m "not longer and not slow and not everything"
 
-# Types and shapes are checked at run time in the slow tests, in the first calls of each function.
-test-all: test
-	$(PYTEST) $(WORKERS) -m "longer and not slow and not everything"
-	$(PYTEST) $(WORKERS) --jaxtyping-packages=turnout,tests.helpers.typecheck.check -m "slow and not everything"
+# Types and shapes are checked at run time, in the first calls of each function.
+TYPES := --jaxtyping-packages=turnout,tests.helpers.typecheck.check
 
-# All cases of what the tests above show on some: before a release, for hours. It is noted when they passed.
+test-all: test
+	$(PYTEST) $(WORKERS) $(TYPES) -m "longer and not slow and not everything"
+
+# Real processes, browsers, long statistics and further cases, for an hour. It is noted when they passed.
+nightly: $(BIN)/turnout
+	$(PYTEST) $(WORKERS) $(TYPES) -m "slow and not everything" --junit-xml=.pytest_cache/nightly.xml
+	$(BIN)/python -m tests.helpers.played nightly .pytest_cache/nightly.xml
+
+# All cases of what the tests above show on some: before a release, for hours.
 everything: $(BIN)/turnout
 	$(PYTEST) $(WORKERS) -m everything --junit-xml=.pytest_cache/everything.xml
-	$(BIN)/python -m tests.helpers.everything .pytest_cache/everything.xml
+	$(BIN)/python -m tests.helpers.played everything .pytest_cache/everything.xml
 
 # The tests with the newest versions of everything but PyTorch, on the newest Python.
 NEWEST ?= python3.13

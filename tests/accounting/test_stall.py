@@ -20,7 +20,7 @@ def test_a_geometric_fall_stalls_if_it_needs_many_more_quarters(rate, rows, belo
         assert (stalled(values, below) is not None) == (quarters > QUARTERS)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_floor_of_noise_is_a_stall_and_a_fall_is_none():
     problem, rounds = t.Quadratic.random(12, 5, seed=0), 4000
     noisy = t.run(t.MbGd(t.Nice(2), lr=0.1), problem, rounds=rounds, metrics=("distance",))

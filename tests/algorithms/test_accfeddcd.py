@@ -56,7 +56,7 @@ def test_both_deliveries_are_algorithm_2(shares, lr):
     check_deliveries(lambda delivery: acc(delivery=delivery, lr=lr), means, shares)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_theorem_6_1_holds():
     s = np.sqrt(ALPHA / BETA)
     check_theorem(acc(), 1 - s / ((CLIENTS - 1) / (SIZE - 1) + s))
@@ -75,7 +75,7 @@ def virtual(session) -> np.ndarray:
     return np.array(powers) @ np.stack([y, z], axis=1)
 
 
-@pytest.mark.tiers(quick=[], longer=["lazy-skip"])
+@pytest.mark.tiers(quick=[], slow=["lazy-skip"])
 @pytest.mark.parametrize(("delivery", "missing"), [("lazy", "skip"), ("eager", "skip"), ("lazy", "repeat")])
 def test_no_lost_reply_breaks_the_constraint(delivery, missing):
     check_constraint(acc(delivery=delivery), missing, virtual)

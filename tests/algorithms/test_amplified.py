@@ -50,6 +50,7 @@ def run(kind, rounds=ROUNDS, gamma=GAMMA):
     return t.run(MAKERS[kind](turns(), amplification=gamma), quadratic(), rounds=rounds, seed=1, every=rounds)
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("kind", MAKERS)
 def test_a_run_is_its_numpy_program(kind):
     np.testing.assert_allclose(run(kind).x, plain(kind, ROUNDS), rtol=0, atol=1e-10)

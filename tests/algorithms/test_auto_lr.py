@@ -34,6 +34,7 @@ def local_steps(problem, i, x, lr):
     return y, bend
 
 
+@pytest.mark.longer
 def test_a_run_is_its_numpy_program(trace):
     problem, x, lr = quadratic(), np.zeros(3), 0.0
     for cohort in cohorts(SAMPLER, problem, 1, ROUNDS):

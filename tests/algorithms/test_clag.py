@@ -17,7 +17,7 @@ def square(v) -> float:
     return float(np.sum(v**2))
 
 
-@pytest.mark.tiers(quick=[], slow=["lag"])
+@pytest.mark.tiers(quick=[], longer=["lag"])
 @pytest.mark.parametrize(
     ("sampler", "codec", "compress", "trigger"),
     [(t.Nice(4), t.codecs.TopK(count=2), top_two, 20.0), (t.Full(), t.codecs.Identity(), lambda v: v, 3.0)],
@@ -44,7 +44,7 @@ def test_a_run_is_its_numpy_program_and_its_ledger_a_hand_count(sampler, codec, 
     assert totals["contacts"] == asked + sent and totals["queries_total"] == asked
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_without_a_trigger_it_is_ef21():
     """As long as g_i is not the gradient itself."""
     codec = t.codecs.TopK(count=2)
@@ -59,7 +59,7 @@ CASES = {"clag": (t.codecs.TopK(count=3), 0.5, 4.0), "lag": (t.codecs.Identity()
 """Codec, alpha and trigger."""
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(longer=["lag"], slow=["clag"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_gap_falls_at_the_theorems_rate(name):
     (codec, alpha, trigger), known = CASES[name], Known()

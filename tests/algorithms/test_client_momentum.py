@@ -57,7 +57,7 @@ def test_one_step_of_everyone_is_the_heavy_ball():
     assert np.linalg.norm(trace.x - best) < 10 * radius**rounds * np.linalg.norm(best)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_all_weight_on_new_gradients_is_fedavg_and_scaffold():
     options = {"lr": LR, "alpha": 1.0, "server_lr": 4 * LR, "steps": 4}
     for make, other in ((t.FedCm, t.FedAvg), (t.ScaffoldM, t.Scaffold)):
@@ -77,6 +77,7 @@ def test_variates_take_momentum_to_the_optimum():
     assert np.linalg.norm(fixed - best) > 0.02 * np.linalg.norm(best)
 
 
+@pytest.mark.longer
 def test_the_servers_variate_is_the_mean_of_its_clients():
     """c = sum_i lambda_i c_i after every round, whatever replies are lost."""
     algorithm = t.ScaffoldM(t.Nice(3), 0.02, ALPHA, SERVER_LR, STEPS)

@@ -93,7 +93,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.tiers(quick=["diana-full"], slow=["efbv-nice"])
+@pytest.mark.tiers(quick=[], longer=["diana-full"], slow=["efbv-nice"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_run_is_its_numpy_program(name, sampler):
@@ -181,7 +181,7 @@ EFBV_FACTORS = {
 """Sampler, codec, r and r_av of the defaults by hand, from the largest lambda_i: omega = 2; omega = 1, p = 1/2; alpha = 1/2."""
 
 
-@pytest.mark.tiers(quick=[], slow=["participation", "top-k"])
+@pytest.mark.tiers(quick=[], longer=["top-k"], slow=["participation"])
 @pytest.mark.parametrize("name", EFBV_FACTORS)
 def test_efbv_falls_at_the_theorems_rate(name):
     (sampler, codec, r, average), known = EFBV_FACTORS[name], Known()
@@ -225,7 +225,7 @@ def test_marina_falls_at_the_theorems_rate(name):
     assert_below(known.errors(t.Marina(sampler, codec, p), "gap"), known.gap, 1 - lr * known.mu)
 
 
-@pytest.mark.tiers(quick=["diana", "marina"])
+@pytest.mark.tiers(quick=[], longer=["diana", "marina"])
 @pytest.mark.parametrize("make", [t.Ef21, t.Diana, lambda s, c: t.Marina(s, c, 0.5)], ids=["ef21", "diana", "marina"])
 def test_without_compression_all_are_gradient_descent_with_step_1_over_l(make):
     known = Known()

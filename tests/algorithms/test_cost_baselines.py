@@ -40,7 +40,7 @@ def play(name, rounds, loss=0.0, **options) -> Session:
     return Session(EXACT[name].algorithm, Plain().problem, seeds=Seeds.of(SEED), rounds=rounds, faults=faults, **options)
 
 
-@pytest.mark.tiers(quick=["gd"])
+@pytest.mark.tiers(quick=[], longer=["gd"])
 @pytest.mark.parametrize("name", EXACT)
 def test_a_run_is_its_plain_program_and_its_ledger_a_hand_count(name):
     trace = play(name, ROUNDS).run().trace
@@ -52,7 +52,7 @@ def test_a_run_is_its_plain_program_and_its_ledger_a_hand_count(name):
     assert totals["bytes_down"] == (8 * DIMENSION + scalars[0]) * totals["vectors_down"]
 
 
-@pytest.mark.tiers(quick=["gd", "scaffnew"])
+@pytest.mark.tiers(quick=["gd"], longer=["scaffnew"])
 @pytest.mark.parametrize("name", EXACT)
 def test_it_converges_to_the_optimum(name):
     np.testing.assert_allclose(play(name, 1500, every=1500).run().trace.x, Plain().optimum, rtol=0, atol=1e-10)
@@ -67,7 +67,7 @@ KEPT = {
 """What the server keeps as the mean of what the clients keep, and that; for Scaffnew the mean of all h_i is 0."""
 
 
-@pytest.mark.tiers(everything=["scaffold-sag", "lazy-dane"])
+@pytest.mark.tiers(quick=["scaffnew"], longer=["feddyn"])
 @pytest.mark.parametrize("name", KEPT)
 def test_the_servers_mean_is_that_of_its_clients_though_replies_are_lost(name):
     f, session = Plain(), play(name, 2000, loss=0.3, every=50)

@@ -41,6 +41,7 @@ def test_dane_is_its_numpy_program(name):
     np.testing.assert_allclose(trace.x, dane(similar(equal), cohorts(sampler, similar(equal), 1, ROUNDS)), atol=1e-10)
 
 
+@pytest.mark.longer
 def test_aide_is_its_numpy_program():
     """In which clients know y, with everyone."""
     problem, inner = similar(False), 3
@@ -56,6 +57,7 @@ def test_aide_is_its_numpy_program():
     np.testing.assert_allclose(t.run(aide, problem, rounds=ROUNDS).x, x, atol=1e-10)
 
 
+@pytest.mark.longer
 def test_quadratics_fall_by_the_map_of_the_paper():
     problem, best, lam, lr = similar(False), optimum(similar(False)), 1.5, 0.8
     matrices, shares = problem.rows[0], weights(problem)

@@ -15,7 +15,7 @@ ROUNDS, LR = 50, 0.02
 UNEQUAL = t.Independent(probability=[0.4, 0.9, 0.5, 0.7, 0.6, 0.8])
 
 
-@pytest.mark.tiers(quick=[], slow=["full"])
+@pytest.mark.tiers(quick=[], longer=["full"])
 @pytest.mark.parametrize("sampler", [UNEQUAL, t.Nice(4), t.Full()], ids=["unequal", "nice", "full"])
 def test_a_run_is_its_numpy_program(sampler):
     """With omega = 1; the program has both points, also where all take part."""
@@ -40,7 +40,7 @@ CASES = {"full": (t.Full(), t.codecs.RandK(count=2), 2.0), "participation": (t.N
 """Sampler, codec and omega."""
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(longer=["full"], slow=["participation"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_gap_falls_at_the_theorems_rate(name):
     (sampler, codec, omega), known = CASES[name], Known()

@@ -58,7 +58,7 @@ def test_a_run_is_its_numpy_program(sampler, equal):
     assert totals["vectors_down"] == totals["vectors_up"] == totals["contacts"]
 
 
-@pytest.mark.tiers(quick=[], longer=["momentum"])
+@pytest.mark.tiers(quick=[], slow=["momentum"])
 @pytest.mark.parametrize("name", KEEPING)
 def test_one_client_and_an_outer_step_of_one_are_the_clients_optimiser_without_a_break(name):
     """So the state is kept; on a network, whose layers are matrices and vectors. With FedOpt the state starts anew."""

@@ -33,7 +33,7 @@ def program(problem, draws, x, lam, relative, concordance):
         yield x, products
 
 
-@pytest.mark.tiers(quick=[], longer=["cohorts"])
+@pytest.mark.tiers(quick=[], slow=["cohorts"])
 @pytest.mark.parametrize("sampler", [t.Full(), t.Nice(8)], ids=["everyone", "cohorts"])
 def test_a_run_is_its_numpy_program(sampler):
     problem, rounds = logistic(), 50
@@ -48,7 +48,7 @@ def omega(n: float) -> float:
     return n - math.log1p(n)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_falls_as_the_theorem_says_and_takes_as_many_products():
     problem, start = logistic(), 3 * np.ones(D)
     all_of_them = everyone(problem)

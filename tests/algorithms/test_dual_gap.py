@@ -28,7 +28,7 @@ def gap(problem, shares, y):
     return shares @ conjugates - linear @ np.linalg.solve(hessian, linear) / 2
 
 
-@pytest.mark.tiers(quick=[], longer=["accfeddcd-lazy"])
+@pytest.mark.tiers(quick=[], slow=["accfeddcd-lazy"])
 @pytest.mark.parametrize("delivery", ["lazy", "eager"])
 @pytest.mark.parametrize("name", METHODS)
 def test_the_dual_gap_is_that_of_the_dual_variables(name, delivery):
@@ -42,7 +42,7 @@ def test_the_dual_gap_is_that_of_the_dual_variables(name, delivery):
     assert 0 < found[-1] < found[0]
 
 
-@pytest.mark.tiers(quick=[], longer=["feddcd"])
+@pytest.mark.tiers(quick=[], slow=["feddcd"])
 @pytest.mark.parametrize("name", METHODS)
 def test_runs_stay_below_the_bounds_on_the_dual_gap(name):
     """The mean of 40 seeds, by equations (3) and (10)."""
@@ -58,7 +58,7 @@ def test_runs_stay_below_the_bounds_on_the_dual_gap(name):
     assert np.std([trace.columns["dual_gap"][1] for trace in traces]) > 0
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_inexact_runs_stay_below_equation_8():
     r = (SIZE - 1) / (CLIENTS - 1)
     method = t.FedDcd(t.Nice(SIZE), Exact(), lr=feddcd.INEXACT_LR, delta=feddcd.inexactness(r, ALPHA, BETA))

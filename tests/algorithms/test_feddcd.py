@@ -98,7 +98,7 @@ LIKELY = [0.6, 0.2, 0.2, 0.5, 0.3, 0.4, 0.6, 0.2]
 """Probabilities of the clients, of sum 3."""
 
 
-@pytest.mark.tiers(quick=[], longer=["Pivotal"])
+@pytest.mark.tiers(quick=[], slow=["Pivotal"])
 @pytest.mark.parametrize(
     "sampler",
     [
@@ -114,7 +114,7 @@ def test_any_sampler_goes_that_connects_the_clients(sampler):
     check_constraint(t.FedDcd(sampler, Exact()), "skip", virtual)
 
 
-@pytest.mark.tiers(quick=[], longer=["lazy"])
+@pytest.mark.tiers(quick=[], slow=["lazy"])
 @pytest.mark.parametrize("delivery", ["lazy", "eager"])
 def test_a_sampler_learns_how_long_the_steps_are(delivery):
     """lambda_i alpha_i |w_i - mean| of those drawn in round 1, where y = 0, and nothing of the others."""
@@ -134,6 +134,7 @@ def test_nodes_that_lose_replies_give_the_compiled_run():
     check_nodes(feddcd(delivery="eager"), virtual)
 
 
+@pytest.mark.longer
 def test_inexact_solutions_suffice_and_a_missed_one_is_an_error():
     """Theorem 5.2's delta = (1 - kappa) / 4 and lr = 1 / 4, logistic clients; one gradient step does not reach that delta."""
     problem = with_rows()

@@ -45,6 +45,7 @@ def interpolated() -> tuple[t.Quadratic, np.ndarray]:
     return t.Quadratic.of(matrices, matrices @ common, weights=SHARES), common
 
 
+@pytest.mark.longer
 def test_every_round_falls_by_what_theory_promises():
     """With a common minimiser and everyone; eta is above 1, so that FedAvg is slower."""
     problem, common = interpolated()
@@ -60,7 +61,7 @@ def test_every_round_falls_by_what_theory_promises():
     assert losses[0] < losses[1] / 2
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_clients_that_agree_are_averaged():
     """mean |d_i|^2 = |mean d_i|^2, so that eta = 1."""
     one = t.Quadratic.random(1, 4, seed=3)

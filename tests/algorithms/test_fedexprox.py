@@ -64,7 +64,7 @@ def test_a_run_is_its_numpy_program(rule, sampler, equal):
     np.testing.assert_allclose(trace.x, x, rtol=1e-9, atol=1e-10)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_factor_one_is_the_mean_of_proximal_points():
     problem = similar(False)
     one = t.run(t.FedExProx(t.Nice(3), Exact(), GAMMA, alpha=1.0), problem, rounds=ROUNDS)

@@ -12,7 +12,7 @@ from tests.helpers.similar import servers
 ROUNDS, LR = 50, 0.05
 
 
-@pytest.mark.tiers(quick=[], longer=["falling"])
+@pytest.mark.tiers(quick=[], slow=["falling"])
 @pytest.mark.parametrize(("sampler", "decay"), [(t.Nice(3), None), (t.Independent(size=3.0), 20.0)], ids=["steady", "falling"])
 def test_a_run_is_its_numpy_program(sampler, decay):
     problem, x = quadratic(), np.zeros(3)
@@ -46,7 +46,7 @@ def test_every_round_falls_by_what_theory_promises_whatever_the_numbers_of_steps
     np.testing.assert_allclose(states[-1], best, rtol=0, atol=1e-10)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_one_number_of_steps_is_mime():
     runs = [t.run(one, quadratic(), rounds=5).x for one in (t.FedLin(t.Nice(3), LR, 4), t.MimeMvr(t.Nice(3), LR / 4, 4))]
     np.testing.assert_allclose(*runs, rtol=0, atol=1e-14)

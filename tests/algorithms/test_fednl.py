@@ -173,7 +173,7 @@ def pp_program(problem, draws, name, first, x):
 PP_RUNS = {"nice": (t.Nice(3), "rank-1"), "coins": (t.Independent(size=3.0), "top-4")}
 
 
-@pytest.mark.tiers(quick=[], longer=["coins"])
+@pytest.mark.tiers(quick=[], slow=["coins"])
 @pytest.mark.parametrize("run", PP_RUNS)
 def test_partial_participation_is_its_numpy_program_and_within_its_bound(run):
     (sampler, name), problem = PP_RUNS[run], logistic()
@@ -190,7 +190,7 @@ def test_partial_participation_is_its_numpy_program_and_within_its_bound(run):
     assert np.linalg.norm(trace.x - best) < 1e-6 * np.linalg.norm(start - best)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_partial_participation_keeps_its_sums_where_replies_are_lost():
     """What the server has learned is of the clients that it heard: it finds x* all the same, from zero and at random places."""
     problem = logistic()
@@ -228,7 +228,7 @@ def ls_program(problem, draws, name, x, c=0.25, gamma=0.5):
 LS_RUNS = {"rank-1": (t.Full(), "rank-1"), "zero": (t.Nice(9), "zero")}
 
 
-@pytest.mark.tiers(quick=[], longer=["rank-1"])
+@pytest.mark.tiers(quick=[], slow=["rank-1"])
 @pytest.mark.parametrize("run", LS_RUNS)
 def test_the_line_search_is_its_numpy_program_from_a_far_start(run):
     (sampler, name), problem, start = LS_RUNS[run], logistic(), 20 * np.ones(D)
@@ -285,7 +285,7 @@ def cr_program(problem, draws, name, x, lipschitz):
 CR_RUNS = {"everyone": (t.Full(), "rank-1"), "cohorts": (t.Nice(9), "top-4")}
 
 
-@pytest.mark.tiers(quick=[], longer=["cohorts"])
+@pytest.mark.tiers(quick=[], slow=["cohorts"])
 @pytest.mark.parametrize("run", CR_RUNS)
 def test_cubic_steps_are_their_numpy_program(run):
     (sampler, name), problem = CR_RUNS[run], logistic()

@@ -29,7 +29,7 @@ def local_steps(problem, i, x, momentum, mu, lr):
     return y
 
 
-@pytest.mark.tiers(quick=["plain"])
+@pytest.mark.tiers(quick=[], longer=["plain"])
 @pytest.mark.parametrize(
     ("sampler", "options"),
     [(t.Nice(3), {}), (t.Nice(3), {"momentum": 0.6, "mu": 1.5}), (t.Independent(size=3.0), {"mu": 0.5, "tau": 2.0})],
@@ -78,7 +78,7 @@ def test_the_bias_of_unequal_steps_is_gone():
     assert np.linalg.norm(other - best) > 0.1 * np.linalg.norm(best)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_two_clients_with_unequal_epochs():
     """f_1 = (x - 1)^2 / 2 on 2 rows and f_2 = (x + 1)^2 / 2 on 6, in batches of 2: 1 and 3 steps towards 1 and -1."""
     sizes, lr = (2, 6), 0.01
@@ -95,6 +95,7 @@ def test_two_clients_with_unequal_epochs():
     assert abs(nova) < lr and abs(average + 1 / 2) < lr
 
 
+@pytest.mark.longer
 def test_the_expected_step_is_that_of_everyone():
     """Over all 16 cohorts of independent coins, with a fixed tau and unequal weights."""
     problem = t.Quadratic.of(*t.Quadratic.random(4, 3, seed=5).rows, weights=np.array([0.4, 0.3, 0.2, 0.1]))

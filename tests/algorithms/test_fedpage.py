@@ -35,7 +35,7 @@ def program(problem, sampler, steps, server_lr, p):
     return x
 
 
-@pytest.mark.tiers(quick=[], slow=["page"])
+@pytest.mark.tiers(quick=[], longer=["page"])
 @pytest.mark.parametrize(("steps", "server_lr"), [(4, 0.7), (1, 1.0)], ids=["local", "page"])
 def test_a_run_is_its_numpy_program(steps, server_lr):
     sampler, estimator = t.Nice(3), t.Sarah(probability=0.4)

@@ -8,7 +8,7 @@ from tests.helpers.examples import logistic, quadratic
 from turnout import client_solvers
 
 
-@pytest.mark.tiers(quick=[], longer=["steps"])
+@pytest.mark.tiers(quick=[], slow=["steps"])
 @pytest.mark.parametrize(
     "work", [{"steps": 3}, {"batch": 4, "epochs": 2, "schedule": t.schedules.Inverse(5.0)}], ids=["steps", "epochs"]
 )
@@ -43,7 +43,7 @@ def test_it_is_its_numpy_program(mu):
     np.testing.assert_allclose(trace.x, reference(quadratic(), 0.02, mu, 5, 6, 2.0), rtol=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_many_local_steps_end_at_the_proximal_points():
     long = t.run(t.FedProx(t.Nice(4), lr=0.05, mu=2.0, steps=2000), quadratic(), rounds=3)
     exact = t.run(t.FedProxSppm(t.Nice(4), gamma=0.5, solver=client_solvers.NewtonCg(tolerance=1e-12)), quadratic(), rounds=3)

@@ -39,7 +39,7 @@ def test_it_minimises_the_loss_and_the_length_of_its_gradient():
     assert np.linalg.norm(SHARES @ gradients) > 0.1
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_no_radius_is_fedavg_at_twice_the_queries():
     one, other = (t.run(a, quadratic(), rounds=5) for a in (t.FedSam(t.Nice(3), LR, 0.0, 4), t.FedAvg(t.Nice(3), LR, 4)))
     np.testing.assert_allclose(one.x, other.x, rtol=0, atol=1e-14)

@@ -97,7 +97,7 @@ def test_variance_vanishes_and_the_error_falls_linearly_where_local_descent_stal
     assert np.all(stalled.columns["distance"] > 1e-5)
 
 
-@pytest.mark.tiers(quick=[], longer=["server-None"])
+@pytest.mark.tiers(quick=[], slow=["server-None"])
 @pytest.mark.parametrize(("memory", "missing"), [*product(["server", "clients"], [None, "skip"])])
 def test_the_servers_mean_is_that_of_what_is_remembered(memory, missing):
     """H = sum_i lambda_i h_i after every round, h_i being the last update of i that the server used."""
@@ -186,6 +186,7 @@ def test_twenty_rounds_are_their_numpy_program(seed):
     assert np.all(laws >= 0.05 * 4 / 12) and np.ptp(laws[-1] / laws[0]) > 0.1
 
 
+@pytest.mark.longer
 def test_drift_knows_no_scale():
     """Clients' optima a thousand times further away: the same cohorts, and everything a thousand times as long."""
     problem = t.Quadratic.random(10, 4, seed=2)

@@ -30,6 +30,7 @@ def five_gcs(problem, sampler, seed) -> np.ndarray:
     return x
 
 
+@pytest.mark.tiers(longer=["True"])
 @pytest.mark.parametrize("equal", [True, False])
 def test_a_run_is_its_numpy_program(equal):
     problem = similar(equal)
@@ -58,7 +59,7 @@ def test_its_bound_holds(size):
     assert np.all(errors <= bound) and bound[-1] < 1e-2 * bound[0]
 
 
-@pytest.mark.tiers(quick=[], longer=["repeat"])
+@pytest.mark.tiers(quick=[], slow=["repeat"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_rough_solutions_and_lost_replies_change_the_speed_only(missing):
     """v = sum_i lambda_i h_i to rounding in every row, and x = x*, h_i = grad f_i(x*) - mu x* at last."""

@@ -43,7 +43,7 @@ def lasts(seed, number, going) -> np.ndarray:
     return 1 + np.floor(np.log(luck) / np.log(going))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_is_its_algorithm_with_every_coin():
     """Also those that change nothing, since a client has stopped; queries are those of clients that have not."""
     problem, lr, going = unlike(SHARES), 0.01, [0.4, 0.6, 0.8, 0.95]
@@ -85,7 +85,7 @@ def test_every_local_step_falls_at_the_theorems_rate():
         assert after <= rate * psi(x, h) * (1 + 1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_it_needs_the_rounds_of_scaffnew_and_fewer_queries():
     """Its own q_i; queries are 1 / (1 - q_i (1 - p)) a round on average, within five deviations."""
     problem, p, rounds = unlike(), 0.1, 60

@@ -24,7 +24,7 @@ def steps_of(seed, number):
     return jax.random.geometric(jax.random.fold_in(Seeds.of(seed).exchange(number, 0), 4), P)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_is_its_algorithm():
     """The paper's Algorithm 2 with omega = W = 1, 1 / p times C in the place of C_omega, lambda_i in that of 1 / n."""
     problem, lr, grown = unlike(SHARES), 0.002, 2 / P

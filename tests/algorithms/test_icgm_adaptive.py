@@ -74,7 +74,7 @@ def test_a_run_is_its_textbook():
     assert session.trace.ledger.totals()["queries_slowest"] == 1 + sum(steps) + 8 + 2 * 8
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_it_is_charged_for_the_numbers_it_sends():
     """lam and a seed down beside g, 8 numbers up beside x."""
     sites = play(ALGORITHM, alike(), 8).trace.ledger.sites
@@ -93,7 +93,7 @@ def test_it_needs_no_constant_and_no_unit():
     np.testing.assert_allclose(runs[0].trace.x, np.linalg.solve(matrix, vector), atol=1e-6)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_sweeps_cell_is_the_single_run():
     """Hyper-parameters that are given can be swept all the same."""
     cells = [Cell({"damping": damping}, SEED) for damping in (0.9, 1.0)]

@@ -40,7 +40,7 @@ def program(rounds: int) -> float:
     return x
 
 
-@pytest.mark.tiers(quick=["4"], longer=["12"])
+@pytest.mark.tiers(quick=[], longer=["4"], slow=["12"])
 @pytest.mark.parametrize("rounds", [1, 2, 3, 4, 12])
 def test_a_run_is_its_plain_program_lambda_included(rounds):
     with jax.enable_x64(True):

@@ -57,6 +57,7 @@ def test_every_order_is_equally_likely(n):
     assert stats.chisquare([seen[order] for order in permutations(range(n))]).pvalue > 1e-3
 
 
+@pytest.mark.longer
 def test_neighbours_of_a_long_shuffle_are_independent():
     """Of 50 rows, each ordered pair of different ones is equally likely to come first and second."""
     n, draws = 50, 100_000
@@ -136,7 +137,7 @@ def test_it_is_local_sgd(sizes, make, engine):
     assert (totals["queries_total"], totals["queries_slowest"]) == (3 * sum(steps), 3 * max(steps))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_batch_that_holds_all_rows_is_a_full_step():
     problem = logistic()
     whole = t.run(t.FedAvg(t.Nice(4), lr=0.3, steps=3), problem, rounds=5)
@@ -145,7 +146,7 @@ def test_a_batch_that_holds_all_rows_is_a_full_step():
     assert batches.ledger.totals() == whole.ledger.totals()
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_only_drawn_clients_are_charged():
     """With a place for every client, the queries are those of the clients in the cohort."""
     problem = ridge(UNEVEN)

@@ -149,7 +149,7 @@ def drawn(sampler):
         yield np.asarray(cohort.ids)[here].tolist(), np.asarray(cohort.share)[here], np.asarray(cohort.weight)[here]
 
 
-@pytest.mark.tiers(quick=[], slow=["FedLamb-scheduled", "FedOpt-steady", "FedSpeed-steady", "MimeLite-scheduled"])
+@pytest.mark.tiers(quick=[], longer=["MimeLite-scheduled"], slow=["FedOpt-steady", "FedSpeed-steady", "FedLamb-scheduled"])
 @pytest.mark.parametrize(("kind", "way"), [*product(KINDS, ["steady", "scheduled", "scheduled on nodes"])])
 def test_an_algorithm_is_its_numpy_program_and_pays_for_all_of_it(kind, way, monkeypatch):
     """With a schedule too, which changes the clients' steps alone."""
@@ -184,7 +184,7 @@ def test_a_cohort_solver_is_its_numpy_program(kind):
     np.testing.assert_allclose(trace.x, x, **TIGHT)
 
 
-@pytest.mark.tiers(quick=[], longer=["FedLamb"])
+@pytest.mark.tiers(quick=[], slow=["FedLamb"])
 @pytest.mark.parametrize("kind", ["FedSpeed", "FedLamb"])
 def test_a_client_first_heard_late_begins_anew_with_its_cohort_too(kind):
     """Replies are lost, so that a client may have last been heard about an earlier cohort."""
@@ -230,6 +230,7 @@ def proximal_point(q, gamma):
     return np.linalg.solve(matrices + np.eye(len(vectors)) / gamma, vectors)
 
 
+@pytest.mark.tiers(longer=["Oasis"])
 @pytest.mark.parametrize("optimiser", [o.Oasis(0.01), o.Apollo(0.3), o.Sgd(0.3, momentum=0.5)], ids=lambda o: type(o).__name__)
 def test_descent_reaches_the_proximal_point(optimiser):
     q = diagonal_quadratic()
@@ -247,7 +248,7 @@ def test_descent_knows_when_it_is_there():
     assert 1 < trace.ledger.totals()["exchanges"] < 1000
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_mimes_and_fedspeeds_fixed_point_is_the_minimiser():
     """Unlike that of local descent: clients that differ do not pull x away from where they all agree."""
     q = t.Quadratic.random(6, 4, seed=1)
@@ -273,7 +274,7 @@ def test_fedspeeds_second_derivatives_are_of_all_that_its_steps_descend():
     np.testing.assert_allclose(t.run(algorithm, q, rounds=1).x, 2 * y.mean(0), atol=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_fedopt_with_a_plain_server_is_fedavg():
     one = t.run(t.FedAvg(t.Nice(4), lr=LR, steps=[1, 2, 3] * 4), problem(), rounds=3)
     two = t.run(t.FedOpt(t.Nice(4), optimiser=SGD, server_optimiser=o.Sgd(1.0), steps=[1, 2, 3] * 4), problem(), rounds=3)
@@ -281,6 +282,7 @@ def test_fedopt_with_a_plain_server_is_fedavg():
     assert one.ledger.totals() == two.ledger.totals()
 
 
+@pytest.mark.longer
 def test_steps_on_random_batches_are_a_numpy_program():
     p, seeds, x = logistic(), Seeds.of(SEED), np.zeros(5)
     weights = p.population.weights / p.population.weights.sum()

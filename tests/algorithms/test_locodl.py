@@ -39,7 +39,7 @@ def test_a_run_is_its_numpy_program():
     np.testing.assert_allclose(trace.x, program(small(), steps), atol=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_lost_replies_leave_the_fixed_point_where_it_is():
     problem = t.Quadratic.random(10, 6, seed=5)
     algorithm = t.LoCoDl(t.Full(), t.codecs.RandK(count=4))

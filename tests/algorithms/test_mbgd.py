@@ -21,7 +21,7 @@ def ridge() -> t.Ridge:
     return t.Ridge.of(dataset, split, mu=0.0, weights=np.array([0.5, 0.2, 0.3]))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_step_is_unbiased_over_cohorts_and_batches():
     """From x = 0 a cohort of two and a row of each make 11 possible steps. Their mean is the gradient step, and runs take each
     as often as its chance, 1/3 / (n_i n_j), demands."""

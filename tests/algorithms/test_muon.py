@@ -126,7 +126,7 @@ def error(algorithm) -> float:
     return float(np.linalg.norm(trace.x["matrix"] - opposed().rows[1][0] / 2))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_muon_inside_fedavg_stays_where_clients_cancel_out_and_fedmuon_does_not():
     """The paper's Theorem 1: steps of one length, up and down along A, have the mean 0 wherever the model is between the two."""
     falling = t.schedules.Inverse(20.0)
@@ -135,7 +135,7 @@ def test_muon_inside_fedavg_stays_where_clients_cancel_out_and_fedmuon_does_not(
     assert error(t.FedMuon(t.Full(), 0.02, 3, alpha=0.5, schedule=falling)) < 0.02
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_ef21_muon_goes_to_the_optimum_with_messages_compressed_as_well():
     falling, codec = t.schedules.Inverse(20.0), t.codecs.TopK(count=2)
     trace = t.run(

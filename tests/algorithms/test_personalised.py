@@ -49,6 +49,7 @@ def test_personal_leaves_take_the_local_steps(name):
     np.testing.assert_allclose(one.metrics["value"], other.metrics["value"], rtol=1e-13)
 
 
+@pytest.mark.longer
 def test_fedrep_is_its_numpy_program():
     """Three steps of the head at the received weights, then two of the weights."""
     algorithm = t.FedRep(t.Full(), lr=0.1, steps=2, leaves="bias", own_lr=0.2, own_steps=3)
@@ -58,6 +59,7 @@ def test_fedrep_is_its_numpy_program():
             np.testing.assert_allclose(trace.model(i)[leaf], expected, rtol=1e-12)
 
 
+@pytest.mark.longer
 def test_fedbabu_is_its_numpy_program():
     """Two steps of the weights below the first head; then three of the head at the last weights."""
     algorithm = t.FedBabu(t.Full(), lr=0.1, steps=2, leaves="bias", own_lr=0.2, own_steps=3)
@@ -73,7 +75,7 @@ SWEPT = {
 }
 
 
-@pytest.mark.tiers(everything=["lr"])
+@pytest.mark.tiers(quick=[], longer=["own_lr"])
 @pytest.mark.parametrize("name", SWEPT)
 def test_a_sweep_of_the_step_size_is_one_of_personal_leaves_too(name):
     swept = t.sweep(SWEPT[name], centred(), {name: [0.1, 0.3]}, seeds=[0], rounds=2, metrics=("value",))
@@ -161,6 +163,7 @@ def test_a_configuration_gives_every_client_its_mixture():
     assert "alpha = [\n" in experiment.to_toml()
 
 
+@pytest.mark.longer
 def test_groups_of_an_algorithm_and_of_a_problem_are_the_same_or_refused():
     algorithm = t.FedPer(t.Full(), lr=0.1, leaves="bias")
     same = t.Grouped.of(centred(), *algorithm.model_groups)
@@ -286,6 +289,7 @@ def test_pfedme_ends_at_the_minimum_of_the_mean_of_moreau_envelopes():
     np.testing.assert_allclose(models(trace, problem), [proximal(problem, i, lam, best) for i in range(12)], atol=1e-8)
 
 
+@pytest.mark.longer
 def test_the_step_of_pfedme_is_along_the_gradient_of_the_envelope():
     problem, lam, i = quadratic(), 2.0, 3
     matrices, vectors = problem.rows
@@ -300,6 +304,7 @@ def test_the_step_of_pfedme_is_along_the_gradient_of_the_envelope():
     np.testing.assert_allclose(w - trace.x, 0.1 * np.array(slopes), atol=1e-6)
 
 
+@pytest.mark.longer
 def test_flix_ends_at_the_minimum_of_its_mixtures():
     problem = quadratic()
     trace = t.run(t.Flix(t.Full(), EXACT, lr=0.3, alpha=ALPHAS), problem, rounds=1000, every=1000)
@@ -307,6 +312,7 @@ def test_flix_ends_at_the_minimum_of_its_mixtures():
     np.testing.assert_allclose(np.mean(slopes, axis=0), 0, atol=1e-9)
 
 
+@pytest.mark.longer
 def test_flix_searches_once_for_each_client():
     solver = t.client_solvers.Gradient(lr=0.02, steps=7, tolerance=0.0)
     algorithm = t.Flix(t.Full(), solver, lr=0.05, alpha=0.5)
@@ -314,6 +320,7 @@ def test_flix_searches_once_for_each_client():
     assert queries[1] == queries[0] + 3 * 12 and queries[0] > 7 * 12
 
 
+@pytest.mark.longer
 def test_l2gd_is_its_numpy_program():
     """Each step of the penalty and each gradient step by itself, with the server's coins."""
     problem, lr, p, lam = quadratic(), 0.03, 0.4, 2.0
@@ -332,6 +339,7 @@ def test_l2gd_is_its_numpy_program():
     assert trace.ledger.totals()["queries_total"] == 12 * total
 
 
+@pytest.mark.longer
 def test_l2gd_comes_as_near_to_its_optimum_as_the_theorem_says():
     """x_i* solves A_i x_i - b_i + lam (x_i - mean x) = 0, and once the start is forgotten
 

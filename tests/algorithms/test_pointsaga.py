@@ -50,7 +50,7 @@ def test_a_run_is_its_numpy_program(sampler, equal):
     assert totals["bytes_down"] == totals["bytes_up"] == 24 * totals["contacts"]
 
 
-@pytest.mark.tiers(quick=[], longer=["repeat"])
+@pytest.mark.tiers(quick=[], slow=["repeat"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_the_server_knows_the_dual_variables_of_clients_whose_replies_are_lost(missing):
     """sum_i lambda_i y_i to rounding, though one gradient step solves each problem but roughly; y_i = grad f_i(x*) at last."""
@@ -119,7 +119,7 @@ def test_its_bound_holds_and_feddcd_is_far_behind_for_the_same_bytes():
     assert swept[0].ledger.totals()["bytes_up"] == rival[0].ledger.totals()["bytes_up"]
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_clients_that_are_not_strongly_convex_will_do():
     """One of three f_i is flat in a direction, where FedDCD has no step; their mean is not."""
     flat = t.Quadratic.of(np.stack([np.eye(2), np.diag([1.0, 0.0]), np.eye(2)]), np.array([[1.0, 2.0], [3.0, 0.0], [0.0, 1.0]]))

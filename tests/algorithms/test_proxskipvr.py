@@ -30,7 +30,7 @@ def steps_of(seed, number):
     return jax.random.geometric(jax.random.fold_in(Seeds.of(seed).exchange(number, 0), N), P)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_is_its_numpy_program_and_its_queries_are_counted():
     shares, rounds, batch, queries = np.array([0.5, 0.2, 0.3]), 50, 2, 0
     problem = ridge(shares)
@@ -74,7 +74,7 @@ def test_the_distance_falls_at_the_rate_of_the_docstring():
     assert np.mean(ratios) <= 1 + 5 * np.std(ratios) / np.sqrt(len(seeds)) and np.mean(left) < first / 100
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_it_reaches_the_optimum_with_batches():
     """f has the gradient 0 to rounding, where batches without anchors stay in a neighbourhood of x*."""
     problem = ridge()

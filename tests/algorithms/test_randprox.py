@@ -27,6 +27,7 @@ def randprox(x, u, gradient, k, prox, random, omega, gamma):
     return v - gamma * k.T @ change, u + change / (1 + omega)
 
 
+@pytest.mark.longer
 def test_scaffnew_is_randprox_whose_prox_is_the_mean_that_is_taken_now_and_then():
     """f is the sum of f_i(x_i), h is 0 where all x_i are equal, K = I, R is a coin by p and tau = p / gamma; u_i = -h_i."""
     lr, p, rounds = 0.05, 0.3, 20
@@ -44,7 +45,7 @@ def test_scaffnew_is_randprox_whose_prox_is_the_mean_that_is_taken_now_and_then(
     np.testing.assert_allclose(np.tile(trace.x, N), x, rtol=0, atol=1e-10)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_point_saga_is_randprox_that_updates_one_dual_vector():
     """f = 0, h is the sum of f_i(x_i), K x = (x, ..., x), R is n times a block, n gamma and 1 / tau are Point-SAGA's gamma."""
     gamma, rounds = 0.1, 20

@@ -75,12 +75,13 @@ RUNS = {f"{name}-{sampler}": (name, sampler) for sampler in SAMPLERS for name in
 
 
 @pytest.mark.tiers(
-    quick=["fedavg-nice-quadratic", "mbgd-full-logistic"],
+    quick=["fedavg-nice-quadratic"],
+    longer=["mbgd-full-logistic"],
     slow=[
         "fedavg-independent-logistic",
-        "fedavg-stratified-quadratic",
-        "mbgd-independent-logistic",
         "mblocalgd-independent-quadratic",
+        "mbgd-independent-logistic",
+        "fedavg-stratified-quadratic",
     ],
 )
 @pytest.mark.parametrize(("run", "problem"), [*product(RUNS, ["quadratic", "logistic"])])
@@ -93,7 +94,7 @@ def test_a_run_is_its_numpy_program(run, problem):
         np.testing.assert_allclose(trace.x, reference(problem(), SAMPLERS[sampler](), seed), atol=1e-12)
 
 
-@pytest.mark.tiers(quick=["full"])
+@pytest.mark.tiers(quick=[], longer=["full"])
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_sppm_takes_exact_proximal_steps_given_enough_exchanges(sampler):
     """x <- (sum_S w_i A_i + I / gamma)^-1 (sum_S w_i b_i + x / gamma) on quadratics."""

@@ -40,7 +40,7 @@ def test_without_a_preview_it_is_federated_averaging_with_error_feedback():
     np.testing.assert_allclose(one.x, other.x, rtol=0, atol=1e-13)
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(longer=["0.5", "1.0"], slow=["0.0"])
 @pytest.mark.parametrize("alpha", [0.0, 0.5, 1.0])
 def test_what_compression_leaves_behind_is_not_lost(alpha):
     """x + sum lambda_i e_i moves by the mean change of local steps from x + alpha e_i, in every round."""

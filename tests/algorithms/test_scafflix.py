@@ -110,7 +110,7 @@ def test_a_run_is_its_numpy_program(engine):
     assert trace.ledger.totals()["queries_slowest"] == total + 2
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_whole_shares_and_one_step_size_are_scaffnew():
     options = {"rounds": 6, "seed": SEED, "faults": t.Faults(0.3, "skip")}
     one = t.run(replace(STEEP.algorithm, lr=0.05, alpha=1.0), small(), **options)
@@ -143,7 +143,7 @@ def test_psi_falls_in_each_step_where_all_communicate():
     assert np.all(np.array(psi[1:]) / psi[:-1] <= q)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_psi_falls_in_expectation():
     """(1 - p^2)^-t Psi_t is a supermartingale in local steps t, so that its mean is at most Psi_0 at the random t of the third
     communication too.

@@ -66,7 +66,7 @@ def test_a_run_is_its_numpy_program(option, sampler, decay, faults):
     np.testing.assert_allclose(trace.x, x, atol=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_epochs_divide_by_the_steps_taken():
     """Minibatches: E_i = epochs ceil(n_i / batch), the last batch of a pass counting as a step however small it is."""
     problem, sampler = ridge(SIZES), t.Nice(4)
@@ -96,6 +96,7 @@ def batches(problem, i, key, batch, epochs) -> list:
     return [gradient(part) for part in parts]
 
 
+@pytest.mark.longer
 @OPTIONS
 def test_it_converges_to_the_optimum_with_unequal_numbers_of_steps(option, missing):
     problem, nothing_lost = quadratic(), t.Faults(0.0, missing)
@@ -104,6 +105,7 @@ def test_it_converges_to_the_optimum_with_unequal_numbers_of_steps(option, missi
     np.testing.assert_allclose(trace.x, optimum(*problem.rows), rtol=0, atol=1e-12)
 
 
+@pytest.mark.longer
 def test_federated_averaging_does_not():
     """It stops where sum_i lambda_i (I - (I - lr A_i)^E_i) (x - x_i*) = 0, which is not where the gradient vanishes."""
     problem = quadratic()
@@ -175,7 +177,7 @@ def test_a_configuration_gives_every_client_its_steps():
             Reader("made.toml", "", tables).experiment("made")
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_nodes_with_steps_of_their_own_give_the_compiled_run():
     algorithm, faults = t.Scaffold(t.Nice(3), lr=0.05, steps=STEPS), t.Faults(0.0, "skip")
     one, other = (t.run(algorithm, quadratic(), rounds=2, engine=engine, faults=faults) for engine in ("compiled", "nodes"))

@@ -48,6 +48,7 @@ def test_a_run_is_its_numpy_program(make, program, sampler, equal):
     np.testing.assert_allclose(trace.x, program(problem, sampler, 1), atol=1e-11)
 
 
+@pytest.mark.tiers(longer=["True-of the clients", "True-0.0"])
 @pytest.mark.parametrize("mu", ["of the clients", 0.0])
 @pytest.mark.parametrize("equal", [True, False])
 def test_the_potential_of_s_dane_falls_as_proved(equal, mu):
@@ -64,6 +65,7 @@ def test_the_potential_of_s_dane_falls_as_proved(equal, mu):
     assert gaps[-1] < 1e-2 * gaps[0]
 
 
+@pytest.mark.tiers(longer=["True-of the clients"])
 @pytest.mark.parametrize("mu", ["of the clients", 0.0])
 @pytest.mark.parametrize("equal", [True, False])
 def test_the_potential_of_acc_s_dane_never_grows(equal, mu):
@@ -79,7 +81,7 @@ def test_the_potential_of_acc_s_dane_never_grows(equal, mu):
     assert gaps[-1] < 1e-3 * gaps[0]
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_acceleration_pays_where_the_curvature_is_far_below_the_dissimilarity():
     """delta / mu is more than 100: the same exchanges and bytes, and a gap ten times as small."""
     problem = flat(0.05)

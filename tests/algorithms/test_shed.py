@@ -37,7 +37,7 @@ def program(problem, rounds, x, pairs, renewals):
         yield x, trials
 
 
-@pytest.mark.tiers(quick=[], longer=["one"])
+@pytest.mark.tiers(quick=[], slow=["one"])
 @pytest.mark.parametrize("pairs", [1, 2], ids=["one", "two"])
 def test_a_run_is_its_numpy_program_from_a_far_start(pairs):
     """The rounds 1, 2, 3, 5, 8, 13, 21 and 34 begin anew; between the last ones, clients run out of eigenvectors."""

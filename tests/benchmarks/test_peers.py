@@ -121,7 +121,7 @@ def test_the_table_has_speeds_ratios_and_the_sentence_of_who_failed():
     assert lines[-1] == "W1: Gone ended: no."
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(longer=["numpy_loop", "numpy_batched"], slow=["jax_scan"])
 @pytest.mark.parametrize("name", ["numpy_loop", "numpy_batched", "jax_scan"])
 def test_a_bare_program_averages(workload, tmp_path, name):
     w, file = workload

@@ -48,6 +48,7 @@ def has_option(command) -> bool:
     return any("--json" in parameter.opts for parameter in command.params)
 
 
+@pytest.mark.longer
 def test_a_run_prints_its_summary(played):
     folder, printed = played
     assert printed == {"folder": str(folder), **json.loads((folder / "summary.json").read_text())}
@@ -59,6 +60,7 @@ def test_a_finished_run_that_is_resumed_prints_its_summary_again(played):
     assert asked("resume", folder) == printed
 
 
+@pytest.mark.longer
 def test_seconds_are_in_the_summary_alone(tmp_path):
     assert {"import", "rounds"} <= {*asked("run", config(tmp_path), "--out", tmp_path / "out", "--timing")["timing"]}
 

@@ -90,6 +90,7 @@ def refused(folder, *arguments, **options) -> str:
     return err
 
 
+@pytest.mark.slow
 def test_a_folder_that_holds_another_run_is_refused(finished):
     path, out = finished
     assert "holds another run" in refused(out.parent, "run", path, "--out", out)
@@ -139,6 +140,7 @@ def test_what_cannot_be_run_is_one_sentence(tmp_path, tables, words):
     assert not out.exists() or files(out) <= {"config.toml", "checkpoint.safetensors"}
 
 
+@pytest.mark.longer
 def test_divergence_names_the_round_and_keeps_the_last_good_model(tmp_path):
     path = config(tmp_path, algorithm={"kind": "fedavg", "lr": 900.0, "steps": 4}, run={"rounds": 500})
     code, _, err = turnout("run", path, "--out", tmp_path / "out")
@@ -229,7 +231,7 @@ def test_progress_shows_on_a_terminal_and_nowhere_else(tmp_path, finished):
 EXAMPLE = "examples/adult/sppm-stratified.toml"
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_main_job_on_real_data(tmp_path, real_data, request):
     out = tmp_path / "out"
     code, _, err = turnout("run", request.config.rootpath / EXAMPLE, "--out", out)

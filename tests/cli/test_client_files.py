@@ -22,7 +22,7 @@ def written(folder, **tables):
     return memory, tables | {"problem": problem, "split": {"kind": "natural"}}
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_run_from_a_file_is_the_run_in_memory(tmp_path):
     memory, tables = written(tmp_path, **SCAFFOLD, run={"rounds": 30})
     assert turnout("run", memory, "--out", tmp_path / "memory")[0] == 0

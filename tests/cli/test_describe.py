@@ -20,12 +20,13 @@ OTHERS = {
 }
 
 
-@pytest.mark.tiers(everything=["line-search", "lost-replies"])
+@pytest.mark.tiers(quick=[], longer=["gradient-strata"])
 @pytest.mark.parametrize("name", OTHERS)
 def test_the_ledger_is_what_was_foretold(name):
     check(OTHERS[name](), faults=t.Faults(0.3, "repeat") if name == "lost-replies" else None)
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize(("missing", "name", "mean"), [("skip", "arrivals", 0.7), ("repeat", "contacts", 1 / 0.7)])
 def test_lost_replies_are_foretold(missing, name, mean):
     """With a loss of 0.3 a reply arrives with the chance 0.7, and if it is asked for until it does, after 1 / 0.7 messages."""
@@ -35,6 +36,7 @@ def test_lost_replies_are_foretold(missing, name, mean):
     assert count.error > 0 and abs(count.least - 2 * ROUNDS * mean) <= 5 * count.error
 
 
+@pytest.mark.longer
 def test_expected_numbers_are_those_of_the_algorithms_own_chances():
     """A pass over five clients, two at a time, is three selections; RG-SVRG makes one with the chance p."""
     plan = foretell(icgm(t.Svrg(probability=0.25)), rounds=2000)

@@ -102,7 +102,7 @@ def disk(tmp_path):
     return run
 
 
-@pytest.mark.tiers(quick=[], slow=["run-28", "study-100"])
+@pytest.mark.tiers(quick=[], longer=["run-28"], slow=["study-100"])
 @pytest.mark.parametrize(("name", "size"), [("run", 12), ("run", 28), ("run", 40), ("study", 24), ("study", 100)])
 def test_a_full_disk_loses_nothing(files, tmp_path, disk, finished, name, size):
     command = " ".join(map(str, COMMANDS[name](files, "disk/out")))
@@ -135,7 +135,7 @@ def test_an_output_that_is_full(files):
 # Names of files
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_paths_with_spaces_and_letters_of_other_alphabets(tmp_path, finished, files):
     folder = tmp_path / "ein Ordner mit Käse" / "данные 数据 🎲"
     folder.mkdir(parents=True)
@@ -207,7 +207,7 @@ def decimal_comma(tmp_path, monkeypatch):
     locale.setlocale(locale.LC_ALL, before)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_locale_with_a_decimal_comma_changes_no_number(tmp_path, files, finished, decimal_comma):
     assert locale.localeconv()["decimal_point"] == ","
     assert turnout("run", files, "--out", tmp_path / "out")[0] == 0
@@ -246,7 +246,7 @@ def expected() -> list:
     return numbers()
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_thread_that_is_not_the_main_one(expected):
     found = []
     thread = threading.Thread(target=lambda: found.append(numbers()))
@@ -318,7 +318,7 @@ def interrupted(command, ready) -> tuple[int, str]:
     return process.returncode, wrong
 
 
-@pytest.mark.slow
+@pytest.mark.tiers(longer=["run-config.toml", "pictures-figures"], slow=["run-trace.parquet", "study-runs", "study-runs.parquet"])
 @pytest.mark.parametrize(
     ("name", "file"),
     [("run", "config.toml"), ("run", "trace.parquet"), ("study", "runs"), ("study", "runs.parquet"), ("pictures", "figures")],
@@ -351,7 +351,7 @@ def test_ctrl_c_where_nothing_is_kept(files, tmp_path, name):
     assert interrupted(command, maps) == (130, f"{STOPPED}\n")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_ctrl_c_in_a_federation_ends_the_round_first(tmp_path):
     """The SuperLink and the nodes, which a terminal interrupts too, live until the server has what it needs."""
     pytest.importorskip("flwr")

@@ -13,7 +13,7 @@ CHART = bound_chart(np.arange(3), {"Theorem 1": np.array([1.0, 0.5, 0.25])}, "me
 MAGIC = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF"}
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_every_chart_is_drawn_in_every_format(tmp_path):
     names = ["one", "two", "three"]
     write_charts(tmp_path, dict.fromkeys(names, CHART))

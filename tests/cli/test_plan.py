@@ -40,6 +40,7 @@ def test_a_mistake_is_one_sentence(tmp_path):
     assert code == 2 and wrong.startswith("turnout: ") and wrong.count("\n") == 1 and "unknown table 'goal'" in wrong
 
 
+@pytest.mark.slow
 def test_without_runs_the_price_of_a_round_is_told(tmp_path):
     file = tmp_path / "task.toml"
     file.write_text(TASK.replace('["fedavg", "lbfgs"]', '["fedavg-shuffled", "scaffnew"]'))

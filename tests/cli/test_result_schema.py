@@ -54,7 +54,7 @@ def test_published_studies_are_valid(path):
     STUDY.validate(json.loads(path.read_text()))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_is_valid_and_a_wrong_field_is_not(played):
     RUN.validate(played)
     RUN.validate({**played, **json.loads((Path(played["folder"]) / "summary.json").read_text())})

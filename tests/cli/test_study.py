@@ -62,7 +62,7 @@ def test_a_study_writes_runs_tables_and_a_summary_and_its_table_fits(played):
     assert "is not decided: 3 seeds are fewer than 5" in summary["claims"][0]["sentence"]
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_table_in_latex_has_as_many_cells_in_each_row(played):
     out, _ = played
     text = (out / "tables" / "near-dear.tex").read_text()
@@ -90,7 +90,7 @@ def swept(path) -> t.Sweep:
     return t.sweep(experiment.algorithm, problem, named, seeds=seeds, **options)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_compare_sweep_and_study_agree_with_sweeps_from_python(tmp_path):
     prices = [{"kind": "exchanges"}, {"kind": "hierarchical", "c1": 0.5, "c2": 2.0}]
     short = {"run": {"rounds": 12}}

@@ -51,6 +51,7 @@ def test_what_a_table_holds_is_shown(tmp_path):
     assert "labels from 25 to 346, for regression" in turnout("data", "show", "diabetes")[1]
 
 
+@pytest.mark.longer
 def test_what_a_run_reports_is_what_its_model_gives_on_the_files(tmp_path):
     """Test and held-out rows are encoded by the rules in the model's file, which the training clients alone determine."""
     rows = [*((20 + 3 * k, "abc"[k % 3], "yes" if k % 4 else "no", f"u{k % 5}") for k in range(40)), ("", "b", "no", "u1")]

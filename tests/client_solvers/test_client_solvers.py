@@ -118,7 +118,7 @@ def test_logistic_clients_of_unequal_sizes_with_sparse_rows_agree_with_scipy(sol
     assert np.all(distance <= 1e-6 / 0.7 + 1e-8)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_tighter_tolerance_brings_more_digits():
     found = solved(logistic(), local.NewtonCg(tolerance=1e-13), tilted((4, 5), weight=0.5), np.ones((4, 5)))
     again = solved(logistic(), local.NewtonCg(tolerance=0.0), tilted((4, 5), weight=0.5), np.ones((4, 5)))
@@ -218,6 +218,7 @@ def adam(w, g, memory, k, lr=0.03):
     return w - lr * (first / (1 - 0.9**k)) / (np.sqrt(second / (1 - 0.999**k)) + 1e-8), (first, second)
 
 
+@pytest.mark.longer
 def test_stochastic_solvers_on_whole_batches_are_their_numpy_programs():
     problem, start = quadratic(10.0), np.zeros((3, 4))
     sgd = solved(problem, local.Sgd(lr=0.03, batch=1, epochs=4), untilted((3, 4)), start)
@@ -228,6 +229,7 @@ def test_stochastic_solvers_on_whole_batches_are_their_numpy_programs():
     assert np.all(found.queries == 4)
 
 
+@pytest.mark.longer
 def test_passes_over_few_rows_are_few_queries():
     """And one more where a certificate is wanted, which so few passes miss."""
     found = solved(logistic(), local.Sgd(lr=0.1, batch=4, epochs=3), untilted((4, 5)), np.zeros((4, 5)), 1e-6, 0.2)

@@ -31,7 +31,7 @@ compiled_round_trip = functools.cache(lambda codec: jax.jit(round_trip(codec)))
 compiled_pack, compiled_unpack = jax.jit(pack, static_argnums=1), jax.jit(unpack, static_argnums=(1, 2))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @plain
 @given(st.data(), st.integers(1, 32), st.sampled_from((0, 1, 50)))
 def test_packed_numbers_come_back_and_take_their_bits(data, bits, count):
@@ -61,6 +61,7 @@ BYTES = {
 }
 
 
+@pytest.mark.tiers(longer=["natural"])
 @pytest.mark.parametrize("name", CODECS)
 def test_payloads_have_the_size_that_a_hand_count_gives(name):
     with jax.enable_x64(True):
@@ -93,7 +94,7 @@ def test_arrays_are_matrices_of_their_first_axes_by_the_others_where_both_are_le
         assert np.linalg.matrix_rank(near.reshape(rows, columns)) == 2
 
 
-@pytest.mark.tiers(quick=[], longer=["8"])
+@pytest.mark.tiers(quick=[], slow=["8"])
 @pytest.mark.parametrize("bits", [4, 6, 8])
 def test_factors_in_few_bits_are_the_levels_nearest_to_a_projection(bits):
     """Against NumPy: a level is the nearest of M (j / s)^(3/2), and coordinates are least squares in the rounded basis."""
@@ -124,7 +125,7 @@ def test_rounded_columns_that_are_the_same_and_matrices_of_zeros_have_finite_fac
         assert jnp.isfinite(round_trip(t.codecs.LowRank(rank=2, bits=2))(x, jax.random.key(0))).all()
 
 
-@pytest.mark.tiers(everything=["rand-k", "natural"])
+@pytest.mark.tiers(quick=["identity"], longer=["qsgd"])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_unbiased_codecs_have_the_mean_and_at_most_the_variance_that_they_declare(name):
     codec, draws = CODECS[name], 4000
@@ -140,7 +141,7 @@ def test_unbiased_codecs_have_the_mean_and_at_most_the_variance_that_they_declar
         np.testing.assert_allclose(squares.mean(), bound, atol=4 * squares.std() / math.sqrt(draws))
 
 
-@pytest.mark.tiers(everything=["1"])
+@pytest.mark.tiers(quick=["3", "4", "5", "6", "7", "8"], longer=["2"])
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_the_expectation_of_stochastic_rounding_is_exact(bits):
     """Over u on a fine grid the mean of floor(x + u) is x, which is all that randomness does in a quantiser."""
@@ -200,7 +201,7 @@ def test_places_of_top_k_are_numbers_or_marks_whichever_are_fewer(count, places)
     assert payload(t.codecs.TopK(count=count, bits=3).encode(x, None)) == math.ceil(3 * count / 8) + 2 + places
 
 
-@pytest.mark.tiers(longer=["2", "8"])
+@pytest.mark.longer
 @pytest.mark.parametrize("bits", [2, 3, 8])
 @plain
 @given(arrays(np.float32, 24, elements=normal), st.sampled_from((1, 11, 24)))

@@ -44,7 +44,7 @@ class Sender:
         return self.memory
 
 
-@pytest.mark.tiers(quick=["none"])
+@pytest.mark.tiers(quick=[], longer=["none"])
 @pytest.mark.parametrize("feedback", FEEDBACK)
 def test_gradient_descent_with_top_k_both_ways_is_the_program_of_the_papers(feedback):
     problem, lr, rounds = t.Quadratic.random(6, 5, seed=3), 0.05, 25
@@ -192,7 +192,7 @@ def test_robust_means_are_taken_of_what_payloads_stand_for():
     np.testing.assert_allclose(coded.x, t.run(t.MbGd(t.Full(), lr=0.05), small(), **options).x, atol=1e-13)
 
 
-@pytest.mark.tiers(quick=[], longer=["seeds"])
+@pytest.mark.tiers(quick=[], slow=["seeds"])
 @pytest.mark.parametrize("how", COMPRESSED)
 def test_describe_foretells_the_bytes(how):
     session = Session(t.Scaffold(t.Nice(3), lr=0.02), small(), rounds=4, exchange=COMPRESSED[how])
@@ -202,7 +202,7 @@ def test_describe_foretells_the_bytes(how):
         assert foretold[way].least == foretold[way].most == totals[way]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_sweep_and_a_resumed_run_are_the_run(tmp_path):
     exchange, problem = COMPRESSED["both"], small()
     swept = t.sweep(t.MbGd(t.Nice(3), lr=0.1), problem, {"lr": [0.02, 0.05]}, rounds=6, exchange=exchange)
@@ -227,7 +227,7 @@ trees = st.recursive(
 )
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @settings(deadline=None, max_examples=30)
 @given(trees, st.booleans(), st.sampled_from(FEEDBACK))
 def test_any_tree_comes_back(tree, whole, feedback):

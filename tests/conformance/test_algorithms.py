@@ -40,36 +40,33 @@ ONE_MODEL = ("states_keep_their_types", "sweeps_cell_is_the_single_run")
 @pytest.mark.tiers(
     quick=[
         "scaffold-ledger_counts_what_nodes_send",
-        "scaffold-compiles_once",
         "scaffold-resumes_to_the_bit",
         "scaffold-goes_on_to_the_bit",
-        "sppm-parameters_stay_finite",
         "sppm-engines_agree",
         "sppm-ledger_counts_what_nodes_send",
-        "sppm-compiles_once",
-        "sppm-empty_cohort_changes_nothing",
         "sppm-resumes_to_the_bit",
         "sppm-goes_on_to_the_bit",
     ],
+    longer=["scaffold-compiles_once", "sppm-parameters_stay_finite", "sppm-compiles_once", "sppm-empty_cohort_changes_nothing"],
     slow=[
         "accfeddcd-engines_agree",
         "agnostic-fl-engines_agree",
+        "apfl-engines_agree",
         "ef21-engines_agree",
+        "feddcd-engines_agree",
+        "feddcd-lost_replies_are_mended",
         "fednl-pp-engines_agree",
         "gradskip-engines_agree",
-        "fedbuff-engines_agree",
-        "feddcd-engines_agree",
-        "fedper-engines_agree",
-        "apfl-engines_agree",
-        "scafflix-engines_agree",
         "icgm-engines_agree",
-        "mifa-engines_agree",
+        "icgm-resumes_to_the_bit",
         "saber-partial-engines_agree",
+        "scafflix-engines_agree",
         "svrp-engines_agree",
         "tamuna-engines_agree",
+        "fedbuff-engines_agree",
+        "mifa-engines_agree",
         "mifa-lost_replies_are_mended",
-        "icgm-resumes_to_the_bit",
-        "feddcd-lost_replies_are_mended",
+        "fedper-engines_agree",
     ],
 )
 @pytest.mark.parametrize(
@@ -108,7 +105,24 @@ ASKING_EVERYONE = {
 ANY_SIZE = [name for name, example in ALGORITHMS.items() if example.any_size]
 
 
-@pytest.mark.tiers(quick=["fedavg", "fedred", "sppm"], longer=["gd", "icgm", "scaffnew"], slow=ASKING_EVERYONE)
+@pytest.mark.tiers(
+    quick=["fedavg", "sppm"],
+    longer=["fedred", "gd", "locodl", "scaffnew"],
+    slow=[
+        "catalyzed-svrp",
+        "fedpage",
+        "gradskip",
+        "gradskip-plus",
+        "icgm",
+        "l2gd",
+        "marina",
+        "saber-full",
+        "scafflix",
+        "proxskip-vr",
+        "shed",
+        "svrp",
+    ],
+)
 @pytest.mark.parametrize("name", ANY_SIZE)
 def test_who_is_asked_when_nobody_is_drawn(name):
     """`empty_cohort_changes_nothing` is about all other algorithms."""
@@ -117,14 +131,16 @@ def test_who_is_asked_when_nobody_is_drawn(name):
     assert (contacts[0] < contacts[-1]) == (name in ASKING_EVERYONE)
 
 
-@pytest.mark.tiers(quick=["fedvarp", "mime", "scaffold", "sppm"], slow=["accfeddcd", "agnostic-fl", "fednova", "icgm", "svrp"])
+@pytest.mark.tiers(
+    quick=["mime", "scaffold", "sppm"], longer=["agnostic-fl", "fednova", "fedvarp", "svrp"], slow=["accfeddcd", "icgm"]
+)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_states_keep_their_types_on_nested_parameters(name):
     states_keep_their_types(case(ALGORITHMS[name].make(t.Nice(3)), PROBLEMS["network"]()))
 
 
 @pytest.mark.tiers(
-    quick=["fedavg", "feddcd", "point-saga", "s-dane", "sppm"], slow=["accfeddcd", "ef21", "fedlin", "saber-partial"]
+    quick=["fedavg", "s-dane", "sppm"], longer=["feddcd", "fedlin", "point-saga"], slow=["accfeddcd", "ef21", "saber-partial"]
 )
 @pytest.mark.parametrize("name", [name for name, example in ALGORITHMS.items() if example.round is not None])
 def test_the_ledger_is_a_hand_count(name):
@@ -134,7 +150,7 @@ def test_the_ledger_is_a_hand_count(name):
     assert {event: totals[event] for event in expected} == expected
 
 
-@pytest.mark.tiers(everything=["fedbabu"])
+@pytest.mark.tiers(quick=["fedrep"], longer=["fedbn", "fedper"])
 @pytest.mark.filterwarnings("ignore:a client takes part")
 @pytest.mark.parametrize("name", PERSONAL_LEAVES)
 def test_the_ledger_counts_the_leaves_that_are_shared(name):
@@ -196,7 +212,7 @@ def test_nodes_give_the_compiled_run_under_faults(name, missing):
     assert totals["arrivals"] < totals["contacts"]
 
 
-@pytest.mark.tiers(quick=["nodes"])
+@pytest.mark.tiers(quick=[], longer=["nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_a_lost_reply_is_never_passed_over_in_silence(engine):
     with pytest.raises(t.UserError, match="replies were lost by round"):
@@ -214,7 +230,7 @@ ONE_STEP = {
 }
 
 
-@pytest.mark.tiers(quick=["fedavg-quadratic", "fedvarp-quadratic", "sppm-quadratic"])
+@pytest.mark.tiers(quick=["fedavg-quadratic", "sppm-quadratic"], longer=["fedvarp-quadratic"])
 @pytest.mark.parametrize(("name", "problem"), [*product(ONE_STEP, ["quadratic", "logistic"])])
 def test_everyone_taking_one_step_is_gradient_descent(name, problem):
     (make, step), problem = ONE_STEP[name], {"quadratic": small, "logistic": logistic}[problem]()
@@ -233,7 +249,7 @@ CONTRACTIONS = {
 }
 
 
-@pytest.mark.tiers(quick=["fedavg", "mblocalgd", "scaffold"])
+@pytest.mark.tiers(quick=["mblocalgd", "scaffold"], longer=["fedavg"])
 @pytest.mark.parametrize("name", CONTRACTIONS)
 def test_the_error_falls_at_the_theorems_rate(name):
     """With all clients alike f_i = f, mu = 1 and L = 10 there is neither drift nor noise: local descent contracts |x - x*|^2

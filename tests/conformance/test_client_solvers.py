@@ -12,7 +12,7 @@ from turnout.problems.storage.store import store
 from turnout.runs.setup import bind
 
 
-@pytest.mark.tiers(longer=["adam", "per-class", "stochastic", "svrg"])
+@pytest.mark.tiers(longer=["adam", "per-class", "sgd", "stochastic", "svrg"])
 @pytest.mark.parametrize("name", CLIENT_SOLVERS)
 def test_every_client_ends_lower_than_it_starts(name):
     problem, centre = small(), jnp.ones(3)

@@ -25,7 +25,11 @@ def case_of(name):
     return case(icgm(ESTIMATORS[name], t.Nice(3)), small())
 
 
-@pytest.mark.tiers(quick=["storm-states_keep_their_types"], slow=["storm-*"])
+@pytest.mark.tiers(
+    quick=["storm-states_keep_their_types"],
+    longer=["storm-ledger_counts_what_nodes_send"],
+    slow=["storm-engines_agree", "storm-lost_replies_are_mended", "storm-resumes_to_the_bit"],
+)
 @pytest.mark.parametrize("check", SHARED)
 @pytest.mark.parametrize("name", NAMES)
 def test_conformance(name, check):

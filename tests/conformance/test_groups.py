@@ -40,8 +40,8 @@ def case_of(name, group):
     return case(ALL[name], t.Grouped.of(centred(), *GROUPS[group]))
 
 
+@pytest.mark.tiers(quick=[], longer=["frozen-mime"], slow=["statistics-icgm", "personal-before-feddcd", "personal-after-fedavg"])
 @pytest.mark.filterwarnings("ignore:a client takes part")
-@pytest.mark.tiers(quick=[], slow=["frozen-mime", "personal-before-feddcd", "personal-after-fedavg", "statistics-icgm"])
 @EVERY
 def test_every_algorithm_with_every_group(name, group):
     for check in AGREEMENT:
@@ -61,7 +61,7 @@ def test_every_algorithm_with_every_group_on_a_mesh(name, group):
             jax.tree.map(partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-12), other.own(i), one.own(i))
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.filterwarnings("ignore:a client takes part")
 @pytest.mark.parametrize("name", FRAGMENTS)
 def test_personal_leaves_are_not_trained_at_a_part_of_the_parameters(name):

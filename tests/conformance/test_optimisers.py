@@ -20,17 +20,14 @@ def case_of(name):
 
 @pytest.mark.tiers(
     quick=[
-        "adam-steps_keep_their_types",
-        "adam-quadratic_falls",
-        "adam-state_is_arrays",
-        "adam-states_keep_their_types",
-        "adam-resumes_to_the_bit",
-        "adam-goes_on_to_the_bit",
         "*-steps_keep_their_types",
         "*-quadratic_falls",
         "*-state_is_arrays",
+        "adam-states_keep_their_types",
+        "adam-goes_on_to_the_bit",
     ],
-    slow=["adamw-engines_agree", "sgd-engines_agree"],
+    longer=["adam-resumes_to_the_bit", "sgd-engines_agree"],
+    slow=["adamw-engines_agree"],
 )
 @pytest.mark.parametrize("name_of_check", CHECKS)
 @pytest.mark.parametrize("name", OPTIMISERS)

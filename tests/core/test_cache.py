@@ -114,7 +114,7 @@ def test_the_least_recently_used_go_first_whatever_the_clock_said(folder):
     assert not [*folder.iterdir()]
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_splits_and_optima_are_the_same_with_and_without(folder, monkeypatch):
     data, split = load("iris").normalized("columns"), KMeansSplit(clusters=3, clients_per_cluster=2)
     first, again = split.split(data), split.split(data)
@@ -140,7 +140,7 @@ print(len(compiled), hashlib.sha256(np.asarray(run.x).tobytes()).hexdigest())
 """A run, which says how many programs were not found and what its parameters are."""
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_programs_are_kept_and_change_no_bit(tmp_path):
     def play(where) -> tuple[str, str, str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}

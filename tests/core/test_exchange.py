@@ -43,7 +43,7 @@ class Talker(t.Algorithm):
         return t.Done(message, queries=client.id % 2)
 
 
-@pytest.mark.tiers(quick=[], longer=["compiled"])
+@pytest.mark.tiers(quick=[], slow=["compiled"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_loops_and_branches_are_counted_as_they_happen(engine):
     """Round 1 (x = 0) takes the first branch, rounds 2 and 4 the other one, round 3 the first again."""
@@ -67,7 +67,7 @@ def test_loops_and_branches_are_counted_as_they_happen(engine):
     assert rows["1"]["queries_slowest"] <= 4
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_count_of_a_loop_is_swept_and_charged_by_cell():
     algorithm = Talker(t.Nice(3), t.Delegate(client=1), 4)
     swept = t.sweep(algorithm, quadratic(), {"count": [0, 2, 5]}, rounds=2)
@@ -106,7 +106,7 @@ class Starter(t.Algorithm):
         return t.Done(client.state, queries=0)
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_exchanges_before_the_first_round_are_counted_and_kept(engine):
     session = Session(
@@ -156,6 +156,7 @@ class Watcher(t.Algorithm):
         return t.Done(jnp.full_like(x, client.id))
 
 
+@pytest.mark.tiers(longer=["nodes"])
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_sampler_learns_from_feedback(engine):
     trace = t.run(Watcher(Learner()), quadratic(), rounds=5, engine=engine)
@@ -268,7 +269,7 @@ def test_a_cohort_from_elsewhere_counts_as_asked_again():
     assert (totals["draws_random"], totals["cohorts"], totals["reasks"]) == (3, 0, 3)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_local_randomness_belongs_to_client_round_and_seed():
     @t.record
     class Dice(t.Algorithm):
@@ -311,7 +312,7 @@ class Sgd(t.Algorithm):
         return t.Done(jax.tree.map(jnp.subtract, y, x), queries=3)
 
 
-@pytest.mark.tiers(quick=[], longer=["quadratic"])
+@pytest.mark.tiers(quick=[], slow=["quadratic"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_batches_are_the_same_in_every_engine(name):
     runs = [t.run(Sgd(t.Nice(3)), PROBLEMS[name](), rounds=3, engine=engine) for engine in ENGINES]

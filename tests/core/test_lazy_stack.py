@@ -5,6 +5,7 @@ from tempfile import TemporaryFile
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import turnout as t
 from tests.helpers.federations import SHARES
@@ -40,6 +41,7 @@ def same(one, other):
         np.testing.assert_allclose(one[name], other[name], rtol=1e-13, atol=1e-15)
 
 
+@pytest.mark.longer
 def test_sums_are_those_of_arrays():
     arrays, stacks = both()
     for reduce in (t.Replies.mean, t.Replies.total, t.Replies.average):

@@ -120,7 +120,7 @@ def test_a_mistake_in_a_run_gives_one_sentence(mistake, words):
     assert all(word in str(error.value) for word in words), str(error.value)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_optax_optimisers_are_accepted_wherever_ours_are():
     problem = t.Quadratic.random(6, 3)
 
@@ -182,6 +182,7 @@ def test_any_right_value_passes_unchanged(data):
     assert np.array_equal(held, value) if name == "array" else held == value
 
 
+@pytest.mark.slow
 @given(st.sampled_from([field.name for field in fields(Part)]), ANYTHING)
 def test_a_wrong_value_gives_a_sentence_and_no_other_exception(name, value):
     try:

@@ -176,6 +176,7 @@ class Whole(Mine):
         return t.Done(x - 0.1 * client.grad(x))
 
 
+@pytest.mark.longer
 def test_a_reply_alone_is_a_reply_of_one_query():
     one, other = (t.run(kind(), PROBLEM, rounds=3) for kind in (Mine, Whole))
     assert np.array_equal(one.x, other.x) and one.ledger.totals() == other.ledger.totals()
@@ -196,7 +197,7 @@ class Spoken(Mine):
         return x - 0.1 * client.grad(x)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_debugged_runs_see_numbers_and_give_the_same(capsys, monkeypatch):
     """Print, Python's if and breakpoints work, once in each round and client; the result is that of the compiled run."""
     stops = []

@@ -79,7 +79,7 @@ def krum(replies, byzantine):
     return replies[np.argmin(scores)]
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @given(cohorts())
 def test_medians_and_trimmed_means_are_those_of_the_definitions(cohort):
     replies, weights = cohort
@@ -110,6 +110,7 @@ def test_the_geometric_median_has_the_least_sum_of_distances(cohort):
     assert total(centre(t.GeometricMedian(iterations=500), replies, weights)) <= best.fun + 1e-6
 
 
+@pytest.mark.longer
 @given(cohorts())
 def test_the_geometric_median_follows_weiszfelds_steps(cohort):
     replies, weights = cohort
@@ -130,7 +131,7 @@ def test_clipping_and_krum_are_those_of_the_papers(cohort, radius, iterations):
         np.testing.assert_array_equal(centre(t.Krum(byzantine), replies, weights), krum(replies, byzantine))
 
 
-@pytest.mark.tiers(quick=["median", "trimmed", "clipping", "krum"])
+@pytest.mark.tiers(quick=["median", "trimmed"], longer=["clipping", "krum"])
 @every_mean
 @given(cohort=cohorts(), seed=st.integers(0, 99))
 def test_the_order_of_clients_and_of_coordinates_does_not_matter(mean, cohort, seed):
@@ -149,7 +150,7 @@ def test_a_shift_and_a_reflection_of_the_replies_are_those_of_the_mean(mean, coh
     np.testing.assert_allclose(moved, factor * centre(mean, replies, weights) + shift, rtol=1e-6, atol=1e-7)
 
 
-@pytest.mark.tiers(quick=["median"], longer=["trimmed"])
+@pytest.mark.tiers(quick=[], longer=["median", "trimmed"])
 @every_mean
 @given(cohort=cohorts(), others=st.integers(1, 4))
 def test_a_client_without_weight_does_not_count(mean, cohort, others):
@@ -190,7 +191,7 @@ def test_two_clients_of_ten_do_not_move_any_robust_mean_far(mean, value):
     assert np.abs(weights @ replies - honest).max() > 1e29
 
 
-@pytest.mark.tiers(quick=["krum"])
+@pytest.mark.tiers(quick=[], longer=["krum"])
 @every_mean
 def test_replies_of_several_arrays_count_as_one_vector(mean):
     replies, weights = made(9, dimension=6)

@@ -30,7 +30,7 @@ def test_bundled_sets_need_no_file(name):
     assert entry.origin == "scikit-learn"
 
 
-@pytest.mark.tiers(quick=["a6a", "ag_news", "duke"])
+@pytest.mark.tiers(quick=["a6a", "ag_news"], longer=["duke"])
 @pytest.mark.parametrize("name", FILES)
 def test_real_sets_are_what_the_catalogue_says(real_data, name):
     if present(name, real_data) is None:

@@ -37,7 +37,7 @@ def cross_entropy(logits, labels):
     return np.log(np.exp(shifted).sum(axis=1)) - shifted[np.arange(len(labels)), labels]
 
 
-@pytest.mark.tiers(everything=["True-tanh", "True-relu"])
+@pytest.mark.tiers(quick=["False-relu"], longer=["False-tanh"])
 @pytest.mark.parametrize("activation", ["tanh", "relu"])
 @pytest.mark.parametrize("intercept", [True, False])
 def test_a_networks_losses_are_those_of_numpy(activation, intercept):
@@ -66,6 +66,7 @@ def test_without_an_intercept_only_weights_are_left():
         assert smoothness == pytest.approx(np.linalg.norm(features, 2) ** 2 / (2 * len(features)) + 0.1)
 
 
+@pytest.mark.longer
 def test_a_feature_that_is_always_zero_has_no_weight_and_changes_nothing():
     """So that MNIST is the same problem with 784 columns and with 780."""
     data = dataset()
@@ -76,6 +77,7 @@ def test_a_feature_that_is_always_zero_has_no_weight_and_changes_nothing():
     assert wide.value == pytest.approx(cut.value, abs=1e-14)
 
 
+@pytest.mark.longer
 def test_two_classes_are_logistic_regression_of_the_difference():
     """The two columns are opposite, w_1 = -w_0, and (mu/2)(|w_0|^2 + |w_1|^2) is (mu/4) |w_1 - w_0|^2."""
     data = dataset(2)

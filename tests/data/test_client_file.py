@@ -49,7 +49,7 @@ def test_what_is_written_is_what_is_read(tmp_path_factory, data):
     np.testing.assert_array_equal(stored.features[index], features[order][index])
 
 
-@pytest.mark.tiers(everything=["False-parquet", "False-csv"], longer=["True-parquet"])
+@pytest.mark.tiers(quick=["True-csv"], slow=["True-parquet"])
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("names", [False, True])
 def test_a_table_in_any_order_is_sorted_by_client(tmp_path, monkeypatch, kind, names):
@@ -76,7 +76,7 @@ def rows_of(i):
     return rng.normal(size=(i % 3 + 1, 4)), rng.integers(0, 2, i % 3 + 1)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_function_of_the_client_is_written_or_called_when_it_is_drawn(tmp_path):
     write_clients(tmp_path / "clients.arrow", rows_of, clients=20)
     stored, made = load(tmp_path / "clients.arrow"), made_clients(rows_of, 20, sizes=np.arange(20) % 3 + 1)
@@ -101,7 +101,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.tiers(quick=[], longer=["ridge"])
+@pytest.mark.tiers(quick=[], slow=["ridge"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_problem_on_disk_is_the_problem_in_memory(tmp_path, name):
     source, make = PROBLEMS[name]
@@ -174,7 +174,7 @@ def test_a_file_that_is_cut_off_is_told(tmp_path, share):
         load(tmp_path / "cut.arrow")
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_file_that_is_cut_off_during_a_run_is_told(tmp_path, monkeypatch):
     # A column that is not held in memory.
     monkeypatch.setattr("turnout.data.client_file.HELD", 0)

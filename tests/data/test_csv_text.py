@@ -38,7 +38,7 @@ def test_what_is_written_is_what_is_read(folder, rows):
     assert data.columns == ("a", "b")
 
 
-@pytest.mark.tiers(longer=["2"], everything=["65536"])
+@pytest.mark.tiers(quick=[], slow=["2"])
 @pytest.mark.parametrize("rows", [2**16, 2])
 def test_a_client_file_has_the_same_clients_and_rows(tmp_path, monkeypatch, rows):
     """Whether all rows are read at once or two by two: labels that are whole at first, clients that are numbers at first."""

@@ -61,7 +61,7 @@ def test_they_are_those_of_all_rows(indicator):
         assert totals["bytes_down"] == totals["bytes_up"] == 3 * 8 * size
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_privacy_clips_and_charges_them():
     rules = FederatedRules({"age": (0, 120), "city": CITIES})
     privacy = t.Privacy(clip=1e3, noise_multiplier=1e-9, delta=1e-5, seed=0, model="local")
@@ -91,6 +91,7 @@ def test_columns_that_make_no_rules_are_said(columns, sentence):
         FederatedRules(columns)
 
 
+@pytest.mark.longer
 def test_of_categories_that_are_as_frequent_the_first_fills_gaps():
     tables = [{"city": ["north", None, "west"], "label": [0, 1, 0]}, {"city": ["west", "north"], "label": [0, 1]}]
     rules = FederatedRules({"city": ["west", "north"]})

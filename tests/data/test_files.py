@@ -92,6 +92,7 @@ def test_what_is_not_ag_news_is_a_user_error(tmp_path, content, message):
         read_ag_news(tmp_path / "wrong.csv")
 
 
+@pytest.mark.longer
 def test_the_real_news_are_told_apart_by_their_words(real_data):
     """Naive Bayes on hashed words, from a part of the train set, is right on most of the test set."""
     if not (real_data / "ag_news_test.csv.xz").exists():

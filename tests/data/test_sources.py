@@ -376,6 +376,7 @@ def scratch(tmp_path_factory):
     return tmp_path_factory.mktemp("fuzz")
 
 
+@pytest.mark.longer
 @given(st.dictionaries(st.sampled_from(["u", "v"]), st.fixed_dictionaries({"x": JSON, "y": JSON}), max_size=2) | JSON)
 @settings(max_examples=200)
 def test_any_users_give_data_or_a_user_error(scratch, users):

@@ -39,6 +39,7 @@ def test_dirichlet_deals_the_rows_of_a_label_in_random_order():
     assert not np.array_equal(np.sort(first), np.arange(first.size))
 
 
+@pytest.mark.longer
 def test_dirichlet_with_a_large_concentration_is_uniform_and_labels_are_rounded_apart():
     """Two rows of two labels lie at each pair of clients equally often, and a client has its share of a label to rounding."""
     data, pairs = Dataset("made", np.zeros((14, 1)), np.repeat([0, 1], 7)), np.zeros((4, 4))

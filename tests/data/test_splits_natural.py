@@ -95,7 +95,9 @@ def test_the_thinned_writers_of_mnist_are_as_unequal_as_those_of_femnist(real_da
         assert abs(large.mean() - share) < 0.03 and abs(sizes[large].sum() / sizes.sum() - held) < 0.03
 
 
-@pytest.mark.tiers(everything=["IidPartitioner-options0"])
+@pytest.mark.tiers(
+    quick=["PathologicalPartitioner-options2", "ShardPartitioner-options3"], longer=["DirichletPartitioner-options1"]
+)
 @pytest.mark.parametrize(
     "partitioner, options",
     [

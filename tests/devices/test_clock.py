@@ -36,14 +36,14 @@ def seconds_of(queries: int) -> np.ndarray:
     return speeds["latency"] + down + queries * speeds["seconds_per_query"] + up
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_an_exchange_takes_as_long_as_its_slowest_client(engine):
     session = play(t.FedAvg(t.Full(), lr=0.01, steps=4), three(), 5, engine=engine, devices=t.Devices(**SPEEDS))
     np.testing.assert_allclose(session.trace.frame["seconds"], np.arange(6) * seconds_of(4).max(), rtol=1e-12)
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_the_clock_depends_on_who_is_drawn(engine):
     """Cohorts of one client: the seconds of a round tell who was drawn, which the states of the clients confirm."""
@@ -56,7 +56,7 @@ def test_the_clock_depends_on_who_is_drawn(engine):
     assert {*np.flatnonzero(np.any(states != 0, axis=1))} == {*drawn.tolist()}
 
 
-@pytest.mark.tiers(quick=[], slow=["all-double", "first-double"])
+@pytest.mark.tiers(quick=[], longer=["first-double"], slow=["all-double"])
 @pytest.mark.parametrize("precision", ["double", "single"])
 @pytest.mark.parametrize("options", [{}, {"first": 2}, {"deadline": 4.0}], ids=["all", "first", "deadline"])
 def test_nodes_and_sweeps_have_the_clock_of_the_compiled_run(options, precision):
@@ -107,6 +107,7 @@ def test_deadline_and_first_are_those_of_a_server_that_waits(queries, active, ar
     assert int(clock.microseconds[0]) == round(1e6 * end)
 
 
+@pytest.mark.longer
 def test_every_try_takes_its_time():
     """A geometric number of tries with three clients at 0.1 s: rounds take the most tries of the three."""
     devices, faults = t.Devices(0.1), t.Faults(0.5, "repeat")
@@ -132,7 +133,7 @@ def test_a_reply_that_is_late_changes_no_state_and_no_average(engine):
     assert (totals["contacts"], totals["arrivals"], totals["seconds"]) == (3, 2, 1.0)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_sum_leaves_out_what_is_late_too():
     devices, faults = t.Devices([0.1, 0.2, 3.0, 0.3], first=2), t.Faults(0.3, "skip")
     algorithm = t.MbGd(t.Nice(3), lr=0.05)
@@ -167,7 +168,7 @@ def test_a_sum_is_decrypted_by_the_member_whose_turn_it_is():
     assert int(decryption_time(fleet, cohort, np.zeros(3, bool), np.int32(1), site)[0]) == 0
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @given(st.integers(0, 2**40), st.integers(0, 2**31 - 1), st.integers(0, 10**7))
 def test_long_times_do_not_overflow(size, queries, repeats):
     fleet = t.Devices(0.5, latency=1.0, bandwidth_up=1.0).bind(1)

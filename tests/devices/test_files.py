@@ -181,6 +181,7 @@ def test_measured_times_are_replayed_by_the_speeds_that_fit_them(tmp_path):
     assert Stopwatch().to_csv(3) is None
 
 
+@pytest.mark.longer
 def test_a_file_plays_the_run_of_its_numbers(tmp_path):
     speeds = {"seconds_per_query": [0.1, 0.2, 0.7], "latency": [0.5, 0.1, 0.0], "bandwidth_up": [80.0] * 3}
     file = tmp_path / "devices.csv"

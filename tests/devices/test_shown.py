@@ -32,6 +32,7 @@ def test_seconds_that_do_not_depend_on_chance_are_foretold():
     assert plan.cost(t.Clock()).most == seconds.most
 
 
+@pytest.mark.longer
 def test_seconds_of_random_cohorts_are_means():
     """Two of three clients: the slowest is client 1 in one cohort of three, and client 2 in the others."""
     seconds = foretold(t.MbGd(t.Nice(2), lr=0.01), devices=DEVICES).totals()["seconds"]

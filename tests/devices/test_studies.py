@@ -34,7 +34,7 @@ settings = "all"
 """
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_devices_are_swept_and_seconds_are_an_axis_and_a_price():
     study = t.study(tomllib.loads(STUDY))
     ends = study.runs.filter(pl.col("round") == 4)

@@ -28,7 +28,7 @@ ROWS = {
 """Family and cells, counted by hand from the docstrings, as far as they are given."""
 
 
-@pytest.mark.tiers(quick=[], slow=["FedAvg", "Ef21", "Disco"])
+@pytest.mark.tiers(quick=[], longer=["FedAvg", "Ef21"], slow=["Disco"])
 @pytest.mark.parametrize("cls", ROWS, ids=lambda cls: cls.__name__)
 def test_the_row_of_an_algorithm_is_what_one_counts_by_hand(cls):
     found = (CATALOGUE.family_of(cls.__name__, cls), *CATALOGUE.row(cls.__name__, cls)[1:])

@@ -48,8 +48,6 @@ FILE = SMALL | {"algorithm": {"kind": "sppm", "gamma": 1.0, "inner": 3, "solver"
 TASK = {name: FILE[name] for name in ("problem", "split", "target", "run")} | {"plan": {"allow": ["lbfgs"], "seeds": 5}}
 TASK["price"] = [{"kind": "exchanges"}]
 
-pytestmark = pytest.mark.slow
-
 
 def executed(page: Path) -> list[str]:
     """The commands of a page that are executed, without comments; at a blank line a folder begins anew."""
@@ -103,6 +101,7 @@ def test_the_commands_of_a_page_run(page, tmp_path, monkeypatch):
         assert code == 0, f"{command}\n{err}"
 
 
+@pytest.mark.longer
 def test_every_reason_is_that_of_a_command():
     lines = "".join(block.text for page in PAGES for block in blocks(page) if block.language == "sh")
     assert not [part for part in ELSEWHERE if part not in lines]

@@ -63,7 +63,33 @@ def test_every_example_is_in_a_language_that_is_tested():
         assert {*re.findall(r"^```(\w*)\n(?=.)", page.read_text(), flags=re.MULTILINE)} <= {"", "python", "toml", "sh"}, page.name
 
 
-@pytest.mark.tiers(quick=[], slow=["[!anps]*", "a[!d]*", "s[!c]*", "prices.md", "results.md"])
+@pytest.mark.tiers(
+    quick=[],
+    longer=["README.md", "vectors.md"],
+    slow=[
+        "a[!d]*",
+        "s[!c]*",
+        "clients.md",
+        "coming-from.md",
+        "compression.md",
+        "configuration.md",
+        "cookbook.md",
+        "data.md",
+        "devices.md",
+        "engines.md",
+        "exchanges.md",
+        "export.md",
+        "faults.md",
+        "groups.md",
+        "hubs.md",
+        "index.md",
+        "models.md",
+        "prices.md",
+        "results.md",
+        "testing.md",
+        "weights.md",
+    ],
+)
 @with_blocks("python")
 def test_the_python_of_a_page_runs(page, tmp_path):
     """The examples of a page are one program."""
@@ -73,6 +99,7 @@ def test_the_python_of_a_page_runs(page, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.tiers(slow=["studies.md"])
 @with_blocks("toml")
 def test_the_configurations_of_a_page_are_valid(page, tmp_path):
     for block in blocks(page, "toml"):
@@ -194,7 +221,7 @@ def test_links_of_a_page_lead_somewhere():
             assert (page.parent / target).exists() or target in MADE, f"{page.name}: {target}"
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_only_the_command_line_prints():
     source = ROOT / "src" / "turnout"
     for path in source.rglob("*.py"):
@@ -206,7 +233,7 @@ def test_only_the_command_line_prints():
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
 
 
-@pytest.mark.tiers(quick=[], slow=["own_method"])
+@pytest.mark.tiers(quick=[], longer=["own_method"])
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs(path, tmp_path):
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}

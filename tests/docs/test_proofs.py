@@ -8,6 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| \[.+\]\((\S+)\) \| `tests/(\S+)`, `(\S+)` \| `(.+)` \|$", flags=re.MULTILINE)
+COMMANDS = {"longer": "make test-all", "slow": "make nightly", "everything": "make everything"}
 ROWS = ROW.findall((ROOT / "docs" / "proofs.md").read_text())
 
 
@@ -19,14 +20,13 @@ def first_tier(path: str, name: str) -> str:
     marks += [
         ast.unparse(node.value) for node in body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "pytestmark"
     ]
-    if "pytest.mark.everything" in marks:
-        return "make everything"
-    slow = [
-        mark
-        for mark in marks
-        if mark in ("pytest.mark.slow", "pytest.mark.longer") or mark.startswith("pytest.mark.tiers(quick=[]")
-    ]
-    return "make test-all" if slow else "make test"
+    for mark in marks:
+        for tier, command in COMMANDS.items():
+            if mark == f"pytest.mark.{tier}":
+                return command
+        if mark.startswith("pytest.mark.tiers(") and "quick=[]" in mark:
+            return next((command for tier, command in COMMANDS.items() if f"{tier}=" in mark), "make everything")
+    return "make test"
 
 
 @pytest.mark.parametrize(("page", "path", "name", "tier"), ROWS, ids=[f"{path}-{name}" for _, path, name, _ in ROWS])

@@ -46,7 +46,9 @@ def of(trained: str) -> t.Grouped:
     return ranked.adapted() if trained == "ranks" else adapted(trained)
 
 
-@pytest.mark.tiers(quick=[], slow=["fedavg-alternating", "fedavg-ranks", "fedavg-stacked", "fedavg-svd", "scaffold-both"])
+@pytest.mark.tiers(
+    quick=[], longer=["fedavg-ranks"], slow=["scaffold-both", "fedavg-alternating", "fedavg-stacked", "fedavg-svd"]
+)
 @pytest.mark.parametrize(("name", "trained"), CASES, ids=["-".join(one) for one in CASES])
 def test_algorithms_with_adapters(name, trained):
     tried = case(ALGORITHMS[name], of(trained))
@@ -84,7 +86,7 @@ def test_statistics_of_a_model_with_adapters_are_averaged():
         assert any(np.any(leaf) for name, leaf in trace.x.items() if name.endswith("running_mean"))
 
 
-@pytest.mark.tiers(quick=[], longer=["svd"])
+@pytest.mark.tiers(quick=[], slow=["svd"])
 @pytest.mark.parametrize("trained", ["both", "alternating", "stacked", "svd"])
 def test_a_cell_of_a_sweep_is_the_single_run(trained):
     algorithm = ALGORITHMS["fedavg"]

@@ -23,7 +23,7 @@ def test_optimal_probabilities_are_those_of_the_updates_that_follow(engine):
     assert np.all(np.abs(trace.columns["regret"]) < 1e-12) and np.all(trace.columns["variance"][1:] > 1e-4)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_part_of_a_reply_that_is_like_the_parameters_is_what_counts():
     """Bfgs asks for the value beside the gradient."""
     sampler = t.Independent(size=2.0, probability=t.Optimal())
@@ -31,7 +31,7 @@ def test_the_part_of_a_reply_that_is_like_the_parameters_is_what_counts():
     assert np.all(np.abs(trace.columns["regret"]) < 1e-10)
 
 
-@pytest.mark.tiers(quick=[], longer=["compiled"])
+@pytest.mark.tiers(quick=[], slow=["compiled"])
 @pytest.mark.parametrize("engines", [("nodes", "compiled"), ("compiled", "nodes")], ids=lambda engines: engines[0])
 def test_a_preview_is_charged_a_scalar_from_everyone_unless_it_is_free(engines):
     paid, free = (

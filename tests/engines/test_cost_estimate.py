@@ -22,27 +22,11 @@ VARIANTS = {
 CASES = {name: lambda example=example: example.make(PAIR) for name, example in ALGORITHMS.items()} | VARIANTS
 
 
-FAST = ("accfeddcd", "fedavg", "icgm", "mbgd-available", "mblocalgd-k-vib")
-"""Two exchanges a round, one, chance in whom to ask, in who is available, and a sampler that learns."""
-
-SLOW = (
-    "clag",
-    "diloco",
-    "ef21",
-    "feddcd",
-    "locodl",
-    "marina",
-    "mime",
-    "point-saga",
-    "saber-partial",
-    "scaffnew",
-    "scaffold",
-    "tamuna",
+@pytest.mark.tiers(
+    quick=["mblocalgd-k-vib"],
+    longer=["diloco", "ef21", "fedavg", "feddcd", "mime", "point-saga", "scaffnew", "scaffold", "mbgd-available"],
+    slow=["accfeddcd", "clag", "icgm", "locodl", "marina", "saber-partial", "tamuna"],
 )
-"""Optimisers, codecs, client states, replies that decide whom to ask, loops of random length, full passes, messages to each."""
-
-
-@pytest.mark.tiers(quick=FAST, slow=SLOW)
 @pytest.mark.parametrize("name", CASES)
 def test_the_ledger_of_every_algorithm_is_what_was_foretold(name):
     check(CASES[name]())

@@ -181,7 +181,7 @@ def same_run(summed, encrypted) -> None:
     assert counts[0] == {path: row for path, row in counts[1].items() if row["method"] != "decrypt"}
 
 
-@pytest.mark.tiers(quick=[], slow=["scaffold-skip", "sppm-repeat"])
+@pytest.mark.tiers(quick=[], longer=["scaffold-skip"], slow=["sppm-repeat"])
 @pytest.mark.parametrize("missing", ["none", "skip", "repeat"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_the_run_is_that_of_sums(name, missing):
@@ -197,6 +197,7 @@ def test_noise_is_added_before_encryption_or_to_the_sum(model):
     same_run(*both(ALGORITHMS["fedavg"], logistic(), rounds=2, seed=2, privacy=privacy))
 
 
+@pytest.mark.longer
 def test_the_ledger_has_what_is_sent(monkeypatch):
     """Of three rounds with four clients: replies of one ciphertext; one request with it to decrypt, and three numbers back."""
     sent, answer, decrypt = [], Node.answer, Node.decrypt

@@ -35,7 +35,7 @@ def agree(algorithm, problem, **options):
     return other
 
 
-@pytest.mark.tiers(quick=[], slow=["fedbuff", "icgm", "mifa"])
+@pytest.mark.tiers(quick=[], longer=["mifa"], slow=["icgm", "fedbuff"])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_algorithm(name):
     agree(EXAMPLES[name], small())
@@ -89,6 +89,7 @@ def test_only_the_clients_of_cohorts_are_read():
     assert trace.ledger.totals()["contacts"] == 6
 
 
+@pytest.mark.longer
 def test_the_next_cohort_is_read_ahead():
     problem = as_fetched(t.Quadratic.random(clients=50, dimension=3, seed=0))
     source = jax.tree.leaves(problem.rows)[0].source
@@ -98,7 +99,7 @@ def test_the_next_cohort_is_read_ahead():
     assert len(cohorts) == len(set(cohorts)) in (10, 11)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_an_estimate_of_f_has_the_error_that_it_tells():
     problem = logistic()
     algorithm, start = t.FedAvg(t.Full(), lr=0.1), np.full(5, 0.3)
@@ -179,12 +180,13 @@ def test_sweeps_and_rows_in_memory_are_told():
         t.run(t.FedAvg(t.Nice(3), lr=0.1), small(), rounds=2, storage="disk")
 
 
+@pytest.mark.longer
 def test_rows_can_be_read_into_memory():
     assert isinstance(store(as_fetched(small())), Fetched)
     agree(t.FedAvg(t.Nice(3), lr=0.05), small(), storage="memory")
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_feedback_that_is_too_large_is_told_in_a_sentence(monkeypatch):
     monkeypatch.setattr(disk, "FROM", 2)
     algorithm = t.MbGd(t.Independent(t.KVib(bound=1e-200, rounds=9), size=4.0), lr=0.01)
@@ -214,7 +216,7 @@ class Twice(t.Algorithm):
         return Done(client.grad(x))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_an_index_that_two_cohorts_of_a_round_change_is_changed_in_order(monkeypatch):
     monkeypatch.setattr(disk, "FROM", 2)
     problem = t.Quadratic.random(clients=30, dimension=3, seed=0)

@@ -80,7 +80,7 @@ def played(*groups, rounds=ROUNDS, **options):
     return t.run(algorithm, t.Grouped.of(centred(), *groups), **{"rounds": rounds, "metrics": ("value",), **options})
 
 
-@pytest.mark.tiers(quick=["before-compiled", "own-statistics-compiled"], longer=["within-compiled", "after-compiled"])
+@pytest.mark.tiers(quick=["before-compiled"], longer=["within-compiled", "own-statistics-compiled"], slow=["after-compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_is_the_one_by_hand(name, engine):
@@ -97,6 +97,7 @@ def test_a_run_is_the_one_by_hand(name, engine):
         assert np.array_equal(trace.x[leaf], first[leaf]) == (leaf in (*personal, *hand.get("frozen", ())))
 
 
+@pytest.mark.tiers(longer=["statistics", "frozen"])
 @pytest.mark.parametrize("name", CASES)
 def test_bytes_are_those_of_shared_leaves_and_averaged_statistics(name):
     groups, hand = CASES[name]
@@ -109,6 +110,7 @@ def test_bytes_are_those_of_shared_leaves_and_averaged_statistics(name):
     assert totals["queries_total"] == 2 * CLIENTS * steps
 
 
+@pytest.mark.longer
 def test_with_personal_leaves_at_their_best_replies_are_gradients_of_the_partial_minimum():
     """grad_x min_h F_i(x, h) = grad_x F_i(x, argmin_h F_i(x, h)): the step of gradient descent is along its mean."""
     trace = t.run(
@@ -129,6 +131,7 @@ def test_with_personal_leaves_at_their_best_replies_are_gradients_of_the_partial
     np.testing.assert_allclose(weight - np.asarray(trace.x["weight"]), np.mean(slopes, axis=0), rtol=1e-6)
 
 
+@pytest.mark.longer
 def test_clients_that_never_took_part_begin_anew_and_train_as_long_as_they_are_told():
     for new in (0, 4):
         personal = t.Personal(["bias", "running_mean"], lr=OWN_LR, steps=3, new=new)
@@ -146,6 +149,7 @@ def test_clients_that_never_took_part_begin_anew_and_train_as_long_as_they_are_t
         np.testing.assert_allclose(trace.metrics["held_out_value"], losses.sum() / counts.sum(), rtol=1e-12)
 
 
+@pytest.mark.longer
 def test_each_client_tests_its_own_model():
     trace = played(t.Personal("bias", lr=OWN_LR), test=centred(), metrics=("test_value",))
     models = [trace.model(i) for i in range(CLIENTS)]
@@ -247,7 +251,7 @@ def test_statistics_are_sent_as_they_are_beside_what_is_compressed(name):
     np.testing.assert_allclose(runs[0].x["running_mean"], played().x["running_mean"], rtol=1e-12)
 
 
-@pytest.mark.tiers(longer=["average-encrypted"], everything=["mean-encrypted", "mean-sum", "average-sum"])
+@pytest.mark.tiers(quick=[], slow=["average-encrypted"])
 @pytest.mark.parametrize("aggregation", ["sum", "encrypted"])
 @pytest.mark.parametrize("algorithm", [t.FedAvg(t.Nice(3), lr=0.1), t.MbGd(t.Nice(3), lr=0.1)], ids=["mean", "average"])
 def test_sums_of_statistics_are_their_means(algorithm, aggregation):
@@ -288,7 +292,7 @@ def test_a_search_minimises_one_function_and_moves_statistics_at_its_end(name):
     assert np.allclose(trace.x["running_mean"], once, rtol=1e-12) == (name != "sgd")
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_search_within_a_cohorts_problem_moves_statistics_at_its_end_too():
     """The client of the proximal function lets the one inside end its search."""
     solver = t.solvers.AsCohortSolver(t.FedProxSppm(t.Full(), gamma=1.0, solver=t.client_solvers.Bfgs()))
@@ -360,6 +364,7 @@ def test_leaves_of_clients_that_hardly_take_part_are_told():
         t.run(t.FedAvg(t.Nice(3), lr=0.1), t.Grouped.of(centred(), t.Personal("bias", lr=0.1)), rounds=1, metrics=("value",))
 
 
+@pytest.mark.longer
 def test_a_run_starts_from_all_leaves_of_another():
     first = played(t.Frozen("bias"), rounds=1)
     again = played(t.Frozen("bias"), rounds=0, start=first.x | {"bias": np.array(3.0)})

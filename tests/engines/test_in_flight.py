@@ -191,7 +191,7 @@ def test_fast_clients_count_more_unless_steps_are_rescaled():
 FAULTS = {"none": None, "skip": t.Faults(0.3, "skip"), "repeat": t.Faults(0.3, "repeat")}
 
 
-@pytest.mark.tiers(quick=[], slow=["fedbuff-repeat", "mifa-repeat"])
+@pytest.mark.tiers(quick=[], longer=["mifa-repeat"], slow=["fedbuff-repeat"])
 @pytest.mark.parametrize("faults", FAULTS)
 @pytest.mark.parametrize("name", ASYNCHRONOUS)
 def test_engines_agree(name, faults):
@@ -289,7 +289,7 @@ def test_one_cohort_in_flight_is_fedavg():
     assert differing <= {"available"} and one.frame["seconds"].equals(other.frame["seconds"])
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_without_devices_replies_come_in_the_order_of_the_requests():
     """Five requests are sent at the start and one in each round, of which the oldest is answered."""
     sent = sent_rounds(t.Nice(1), in_flight=6, rounds=20)
@@ -376,6 +376,7 @@ def test_a_draw_is_uniform_where_few_of_many_clients_have_a_request(size):
     assert np.sum((counts - expected) ** 2 / expected) < 63.2
 
 
+@pytest.mark.longer
 def test_fewer_free_clients_than_places():
     cohort = t.Nice(6).draw(None, jax.random.key(1), t.Population(7, in_flight=BUSY))
     assert sorted(np.asarray(cohort.ids)[np.asarray(cohort.active)].tolist()) == [0, 2, 3, 5, 6]

@@ -42,7 +42,7 @@ def agree(algorithm, problem, count, **options):
     return other
 
 
-@pytest.mark.tiers(quick=[], slow=["icgm-4", "mifa-4", "saber-partial-4"])
+@pytest.mark.tiers(quick=[], longer=["mifa-4"], slow=["icgm-4", "saber-partial-4"])
 @pytest.mark.parametrize("count", [1, 2, 4, 8])
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_algorithm(name, count):
@@ -143,7 +143,7 @@ def test_a_checkpoint_goes_on_with_another_number_of_devices():
 SWEPT = {"fedavg": {"lr": [0.02, 0.05]}, "scaffold": {"lr": [0.02, 0.05]}, "sppm": {"gamma": [0.5, 1.0]}}
 
 
-@pytest.mark.tiers(quick=[], longer=["scaffold-4"])
+@pytest.mark.tiers(quick=[], slow=["scaffold-4"])
 @pytest.mark.parametrize("count", [3, 4])
 @pytest.mark.parametrize("name", SWEPT)
 def test_cells_of_a_sweep_over_devices(name, count):

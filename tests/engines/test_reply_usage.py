@@ -42,7 +42,7 @@ def suffices(algorithm) -> bool:
     return all(why_not_one_sum(uses) is None for uses in uses_of(algorithm).values())
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_known_answers():
     found = {name: suffices(make()) for name, make in CASES.items()}
     assert {name for name, only in found.items() if only} == SUMS
@@ -62,6 +62,7 @@ def reads(algorithm) -> set[str]:
     return set().union(*uses_of(algorithm).values())
 
 
+@pytest.mark.longer
 def test_what_is_made_of_replies():
     assert reads(t.FedAvg(PAIR, lr=0.1)) == {"share", "mean"}
     assert reads(t.MbGd(PAIR, lr=0.1)) == {"weight"}
@@ -78,26 +79,11 @@ def test_a_sampler_that_is_told_of_each_reply_needs_more_than_sums():
         assert not suffices(t.FedAvg(sampler, lr=0.1))
 
 
-FAST = ("fedavg", "icgm", "mbgd-available", "mimelite", "scaffold", "sppm-newton")
-"""Sums with lambda_i, replies one by one, sums with lambda_i / p_i, optimisers, client states, matrices."""
-
-SLOW = (
-    "accfeddcd",
-    "diloco",
-    "feddcd",
-    "fedred",
-    "locodl",
-    "mimemvr",
-    "point-saga",
-    "saber-partial",
-    "svrp",
-    "sppm-bfgs",
-    "tamuna",
+@pytest.mark.tiers(
+    quick=["scaffold"],
+    longer=["accfeddcd", "fedavg", "feddcd", "fedred", "icgm", "locodl", "mimelite", "tamuna", "mbgd-available"],
+    slow=["diloco", "mimemvr", "point-saga", "saber-partial", "svrp", "sppm-bfgs", "sppm-newton"],
 )
-"""Further ways to use replies, and algorithms that refuse."""
-
-
-@pytest.mark.tiers(quick=FAST, slow=SLOW)
 @pytest.mark.parametrize("name", [*CASES, *OTHERS])
 def test_a_server_that_gets_only_sums_plays_the_same_run_or_refuses(name):
     algorithm, problem = {**CASES, **OTHERS}[name](), quadratic()
@@ -116,7 +102,7 @@ def test_a_server_that_gets_only_sums_plays_the_same_run_or_refuses(name):
 UNEQUAL = {"scaffold": lambda s: t.Scaffold(s, lr=0.05, steps=2), "mblocalgd": lambda s: t.MbLocalGd(s, lr=0.05)}
 
 
-@pytest.mark.tiers(quick=[], longer=["scaffold-skip"])
+@pytest.mark.tiers(quick=[], slow=["scaffold-skip"])
 @pytest.mark.parametrize(("name", "missing"), [*product(UNEQUAL, ["skip", "repeat"])])
 def test_lost_replies_and_clients_of_unequal_weight(name, missing):
     algorithm, faults = UNEQUAL[name](t.Independent(size=4.0, probability=t.BySize())), t.Faults(0.3, missing)
@@ -153,12 +139,14 @@ class Curious(t.Algorithm):
 LOOKS = [("values", "only sums"), ("each", "only sums"), ("map", "only sums"), ("other", "none by weight")]
 
 
+@pytest.mark.tiers(longer=["values-only sums"])
 @pytest.mark.parametrize(("look", "words"), LOOKS)
 def test_a_server_of_sums_cannot_look_at_single_replies(look, words):
     with pytest.raises(t.UserError, match=words):
         t.run(Curious(PAIR, look), quadratic(), rounds=1, engine="nodes", aggregation="sum")
 
 
+@pytest.mark.longer
 def test_what_a_client_sends_is_weighed_already(monkeypatch):
     sent, answer = [], Node.answer
 

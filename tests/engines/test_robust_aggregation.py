@@ -48,7 +48,7 @@ def test_the_engines_agree(mean, name):
     assert nodes.ledger.totals() == compiled.ledger.totals()
 
 
-@pytest.mark.tiers(quick=[], longer=["sppm"])
+@pytest.mark.tiers(quick=[], slow=["sppm"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_trimmed_mean_that_cuts_nothing_is_the_mean(name):
     plain, cut = (play(ALGORITHMS[name], four(), 4, aggregation=how).trace for how in ("plain", t.TrimmedMean(0.0)))
@@ -80,7 +80,7 @@ def test_sums_are_their_weight_times_the_robust_mean_with_these_weights(sampler)
         np.testing.assert_allclose(found.average(), weight.sum() * centre(values, weight / weight.sum()), atol=1e-4)
 
 
-@pytest.mark.tiers(quick=["TrimmedMean", "CentredClipping"], longer=["CoordinateMedian", "GeometricMedian"])
+@pytest.mark.tiers(quick=["CentredClipping"], longer=["CoordinateMedian", "TrimmedMean", "GeometricMedian"])
 @every_mean
 def test_no_replies_are_no_step(mean):
     replies = replies_of(t.Nice(3))
@@ -138,7 +138,7 @@ def test_a_wrong_robust_mean_is_an_error_that_names_the_key(given):
         Reader("file.toml", "", tables | {"run": {"aggregation": given}}).experiment("file")
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_command_runs_it_and_the_summary_says_so(tmp_path):
     run = {"rounds": 2, "aggregation": {"kind": "trimmed-mean", "share": 0.2}}
     code, _, errors = turnout("run", config(tmp_path, run=run), "--out", tmp_path / "out")

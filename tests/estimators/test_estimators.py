@@ -290,7 +290,7 @@ def test_what_a_run_was_found_to_be_is_unbiased(textbook):
     np.testing.assert_allclose(np.mean(found, axis=0), SHARES @ gradients(x), atol=1e-13)
 
 
-@pytest.mark.tiers(quick=[], longer=["zerosarah"])
+@pytest.mark.tiers(quick=[], slow=["zerosarah"])
 @pytest.mark.parametrize("name", ["rg-saga", "zerosarah"])
 def test_the_server_knows_the_mean_of_what_clients_keep_though_replies_are_lost(name):
     """b = sum_i lambda_i b_i, and the delegate has the server's x."""
@@ -303,7 +303,7 @@ def test_the_server_knows_the_mean_of_what_clients_keep_though_replies_are_lost(
     assert 0 < totals["arrivals"] < totals["contacts"]
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_without_a_pull_the_recursive_gradient_is_sarah():
     """beta = 0, whatever the inner estimate: compared where no coin starts SARAH anew."""
     server = play(t.RgSaga(passes=1, beta=0.0), rounds=4).progress.server

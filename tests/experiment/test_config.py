@@ -249,6 +249,7 @@ def parse(tables, text=None):
     return Reader("made.toml", tomli_w.dumps(tables) if text is None else text, tables).experiment("made")
 
 
+@pytest.mark.longer
 @given(CONFIGS)
 def test_any_configuration_survives_being_written(tables):
     import tomllib

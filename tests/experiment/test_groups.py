@@ -76,7 +76,7 @@ def test_mistakes_are_told_with_their_line(tmp_path, change, sentence):
     assert code == 2 and sentence in " ".join(errors.split()), errors
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_file_of_each_client_has_its_own_leaves_and_gives_its_own_numbers(played):
     """Loaded elsewhere: a network in NumPy on the rows that the split's file names."""
     whole, personal = (load_file(played / "out" / name) for name in ("model.safetensors", "personal.safetensors"))
@@ -110,7 +110,7 @@ def test_a_model_that_is_not_there_is_told(played, folder, client, sentence):
     assert code == 2 and sentence in " ".join(errors.split())
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_without_personal_leaves_has_one_model(tmp_path):
     (tmp_path / "run.toml").write_text(TEXT.split("[groups]")[0] + "[run]\nrounds = 1\n")
     assert turnout("run", tmp_path / "run.toml", "--out", tmp_path / "out")[0] == 0
@@ -130,7 +130,7 @@ def test_each_client_trains_and_is_tested_with_rows_of_its_own(share):
         hold_rows(Split.of([[0, 1], [2]], rows=3), share, seed=0)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_on_clients_on_disk_has_their_personal_leaves(tmp_path):
     from tests.helpers.centred import centred
     from tests.helpers.fetched import as_fetched

@@ -64,6 +64,7 @@ def test_a_node_encrypts_its_replies_and_decrypts_sums(tmp_path, key):
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=3)
 
 
+@pytest.mark.longer
 @settings(max_examples=60, deadline=None)
 @given(st.dictionaries(st.sampled_from(["replies", "numbers", "attempt", "other"]), VALUES), st.binary(max_size=60))
 def test_requests_of_any_form_are_refused(member, fields, body):

@@ -36,6 +36,7 @@ FAR = np.array([1e9, 0.0, 0.0])
 """Parameters at which the clipped replies for FAR and -FAR are opposite, up to 1e-7."""
 
 
+@pytest.mark.longer
 def test_opposite_messages_do_not_reveal_the_noise(private):
     """If the noise of three requests were one, the mean of the first two would be it."""
     noise = (private.ask(FAR) + private.ask(-FAR)) / 2
@@ -99,6 +100,7 @@ PLANNED = 30 + 31
 """Replies that the configured run asks of a client: thirty exchanges, and an evaluation before and after each."""
 
 
+@pytest.mark.longer
 def test_a_node_answers_no_more_than_the_configured_run(private):
     """Whatever is asked counts: exchanges, metrics and variants of local methods; also after a restart."""
     for k in range(PLANNED - 3):

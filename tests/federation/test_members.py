@@ -17,8 +17,6 @@ from turnout.experiment.config import read
 from turnout.federation.local import Federation
 from turnout.federation.server import connect_clients
 
-pytestmark = pytest.mark.slow
-
 TOML = """
 [problem]
 kind = "log-sum"
@@ -63,6 +61,7 @@ def start_site(place) -> None:
     place.run("north", "turnout", "node", place.file, "--client", 3, *where, *own)
 
 
+@pytest.mark.longer
 def test_a_run_of_three_clients_that_becomes_one_of_four_and_loses_one(place, monkeypatch):
     """The fourth is registered while the SuperLink runs, starts in round 2 and is asked; client 1 is revoked in round 5."""
     monkeypatch.setattr("turnout.runs.session.CHUNK_SECONDS", 0.0)
@@ -93,6 +92,7 @@ def test_a_run_of_three_clients_that_becomes_one_of_four_and_loses_one(place, mo
     assert REVOKED in (place.folder / "superlink.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_revoked_node_is_refused_after_a_restart_of_everything(place):
     place.stop(["superlink", "node-1"])
     (place.folder / "node-1.log").unlink()

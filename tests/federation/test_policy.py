@@ -309,6 +309,7 @@ VALUES = st.recursive(
 KEYS = ["rounds", "algorithms", "methods", "metrics", "packages", "ranges", "rows_told", "epsilon", "hours", "request_seconds"]
 
 
+@pytest.mark.longer
 @settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(key=st.sampled_from(KEYS), value=VALUES)
 def test_any_value_of_a_policy_is_accepted_or_refused_with_one_sentence(tmp_path, key, value):

@@ -22,8 +22,6 @@ from turnout.federation.server import connect_clients
 from turnout.io.audit import read_entries
 from turnout.io.serialization import decode, encode
 
-pytestmark = pytest.mark.slow
-
 POLICY = """
 algorithms = ["fedavg"]
 rounds = 5
@@ -67,6 +65,7 @@ def served(place, toml: str):
     return read(file)
 
 
+@pytest.mark.slow
 def test_the_server_changes_the_step_size_and_the_rounds_without_touching_a_site(place):
     started = start_nodes(place, POLICY, TOML.replace("rounds = 30", "rounds = 5"), "plain")
     experiment = served(place, TOML.replace("lr = 1.0", "lr = 0.5").replace("rounds = 30", "rounds = 4"))
@@ -82,6 +81,7 @@ def test_the_server_changes_the_step_size_and_the_rounds_without_touching_a_site
     place.stop(started)
 
 
+@pytest.mark.slow
 def test_what_the_server_asks_beyond_the_run_has_new_noise_until_epsilon_is_spent(place):
     """The attack of three requests, over the network, by the server of the run itself."""
     toml = TOML.replace("rounds = 30", "rounds = 2") + LOCAL
@@ -108,6 +108,7 @@ def test_what_the_server_asks_beyond_the_run_has_new_noise_until_epsilon_is_spen
     place.stop(started)
 
 
+@pytest.mark.longer
 def test_the_logs_of_the_nodes_are_sound(place):
     """Of all runs before; each tells what was asked."""
     code, out, errors = turnout("audit", place.folder)

@@ -52,7 +52,7 @@ def play(folder, federation: InProcess, experiment=SKIPPING, timeout=0.0) -> lis
     return [*seen, read_status(folder)]
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_status_is_that_of_the_run(tmp_path, every_write):
     federation = InProcess(SKIPPING, {1: times(float("nan"))}, Registry(MEMBERS))
     before, *during, after = play(tmp_path, federation)
@@ -135,7 +135,7 @@ def test_a_status_is_watched_until_the_end(tmp_path, every_write, monkeypatch):
     assert out.count("file: ") == 4 and "file: finished" in out
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_privacy_spent_is_in_the_status(tmp_path, every_write):
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")
     from turnout.privacy.mechanism import Privacy
@@ -155,7 +155,7 @@ def test_a_finished_run_is_left_alone(tmp_path):
 FIELDS = st.dictionaries(st.sampled_from(["name", "rounds", "state", "members"]), st.text() | st.none())
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @given(st.binary(max_size=50) | FIELDS.map(lambda fields: json.dumps(fields).encode()))
 def test_what_is_no_status_is_a_sentence(tmp_path_factory, content):
     folder = tmp_path_factory.mktemp("status")

@@ -180,7 +180,7 @@ def test_an_address_that_cannot_be_is_a_sentence(folder, address, told):
     assert (code, out) == (2, "") and told in wrong and wrong.count("\n") == 1
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_browser_shows_the_page_which_loads_itself_again(tmp_path):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait

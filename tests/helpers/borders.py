@@ -15,7 +15,7 @@ CASES = [
 
 
 def border(**drawn: SearchStrategy) -> Callable[[Callable], Callable]:
-    """Make a test of a claim about drawn values: `make test` plays 50 cases, `make test-all` 500, `make everything` 10,000.
+    """Make a test of a claim about drawn values: `make test` plays 50 cases, `make nightly` 500, `make everything` 10,000.
 
     Args:
         **drawn: Strategies of the claim's arguments; its argument `folder` is an own folder.

@@ -1,4 +1,4 @@
-"""Which cases of a test run in `make test`, which in `make test-all` alone, and which only with `pytest -m everything`."""
+"""Which cases of a test run in `make test`, and which first in `make test-all`, `make nightly` or `make everything`."""
 
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
@@ -11,8 +11,8 @@ TIERS = "quick", "longer", "slow", "everything"
 def sort_into_tiers(items: Iterable[pytest.Item]) -> None:
     """Mark the cases of tests with `@pytest.mark.tiers(...)` by their ids, which "*" may stand for parts of.
 
-    With `quick=[...]` these run in `make test`, those of `longer` and `slow` in `make test-all`, and what is left is marked
-    "everything". Without `quick` what is left runs in `make test`.
+    With `quick=[...]` these run in `make test`, those of `longer` in `make test-all`, those of `slow` in `make nightly`, and what
+    is left is marked "everything". Without `quick` what is left runs in `make test`.
     """
     for item in items:
         tiers = item.get_closest_marker("tiers")

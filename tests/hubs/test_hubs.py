@@ -65,7 +65,7 @@ def test_hubs_change_nothing_but_what_is_counted_on_their_links(name, engine):
     assert len(links(tree)) == 2 and links(tree)[-1] == tuple(two[name] for name in SERVER)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_sums_pass_a_link_once_for_each_hub():
     """FedAvg: a message to each hub of the cohort, and one sum from each."""
     trace = played(ALGORITHMS["fedavg"], t.Hubs(LEVELS))
@@ -74,7 +74,7 @@ def test_sums_pass_a_link_once_for_each_hub():
         assert found == (ROUNDS, hubs, hubs, hubs * NUMBERS, hubs * NUMBERS)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_replies_that_the_server_reads_pass_one_by_one():
     """FedDCD keeps a dual variable of each client at the server."""
     trace = played(ALGORITHMS["feddcd"], t.Hubs(4))
@@ -91,7 +91,7 @@ EACH = {
 }
 
 
-@pytest.mark.tiers(everything=["codec", "bounds"])
+@pytest.mark.tiers(quick=[], longer=["robust"])
 @pytest.mark.parametrize("name", EACH)
 def test_replies_that_are_no_plain_numbers_of_a_sum_pass_one_by_one(name):
     totals = played(ALGORITHMS["fedavg"], t.Hubs(2), **EACH[name]).ledger.totals()
@@ -99,6 +99,7 @@ def test_replies_that_are_no_plain_numbers_of_a_sum_pass_one_by_one(name):
     assert totals["server_bytes_up"] == totals["bytes_up"]
 
 
+@pytest.mark.longer
 def test_what_each_client_is_sent_for_itself_passes_for_each():
     """Scaffnew sends each client the mean that is owed to it, and a number of steps that is the same for all."""
     trace = played(ALGORITHMS["scaffnew"], t.Hubs(4))
@@ -117,7 +118,7 @@ def test_a_tenth_of_the_bytes_of_a_flat_run_reach_the_server():
         assert 10 * totals[f"server_bytes_{way}"] == totals[f"bytes_{way}"] == 2 * 100 * NUMBERS
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_cohort_inside_one_hub_is_served_by_it():
     """Each of K exchanges of Sppm stays inside; the server sends its state once, and gets the new one."""
     sppm = t.Sppm(t.Block(), t.solvers.Bfgs(), gamma=1.0, inner=3)
@@ -146,7 +147,7 @@ SPEEDS = {"latency": [0.1, 0.02], "bandwidth_up": 1000.0, "bandwidth_down": [200
 DEVICES = t.Devices(latency=0.002, seconds_per_query=0.001)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_each_link_takes_its_time():
     """On top of the slowest client: 100 ms to the server and 20 ms to the regions, and what the bytes take."""
     hubs = t.Hubs(LEVELS, **SPEEDS)
@@ -160,6 +161,7 @@ def test_each_link_takes_its_time():
     np.testing.assert_allclose(halves, ROUNDS * np.array([0.02 + 20 / 4000 + 0.02, 0.1 + 20 / 2000 + 0.02]), rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_a_cohort_that_is_served_waits_for_the_server_once():
     sppm = t.Sppm(t.Block(), t.solvers.Bfgs(), gamma=1.0, inner=3)
     trace = played(sppm, t.Hubs(4, latency=0.1, bandwidth_up=1000.0), devices=DEVICES)
@@ -215,12 +217,13 @@ def test_hubs_sum_the_replies_that_come(missing):
     assert (totals[0]["server_arrivals"] == hubs) == (missing == "repeat") and totals[0]["server_arrivals"] <= hubs
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_two_devices_count_as_one():
     one, two = (played(ALGORITHMS["fedavg"], t.Hubs(LEVELS), mesh=mesh) for mesh in (1, 2))
     assert links(one) == links(two)
 
 
+@pytest.mark.longer
 def test_hubs_are_the_strata_of_samplers():
     trace = played(t.MbGd(t.Stratified(), lr=0.1), t.Hubs(4))
     totals = trace.ledger.totals()
@@ -234,7 +237,7 @@ FORETOLD = {
 }
 
 
-@pytest.mark.tiers(everything=["served", "forwarded"])
+@pytest.mark.tiers(quick=[], longer=["summed"])
 @pytest.mark.parametrize("name", FORETOLD)
 def test_a_description_foretells_both_links(name):
     plan = plan_for(FORETOLD[name], problem(), seeds=Seeds.of(SEED), rounds=ROUNDS, hubs=t.Hubs(4)).totals()
@@ -242,6 +245,7 @@ def test_a_description_foretells_both_links(name):
     assert {event: plan[event].least for event in SERVER} == {event: totals[event] for event in SERVER}
 
 
+@pytest.mark.longer
 def test_results_without_these_events_have_those_of_a_flat_run():
     assert {name: NEW[name] for name in SERVER} == SERVER
     frame = played(ALGORITHMS["sppm"]).frame
@@ -251,6 +255,7 @@ def test_results_without_these_events_have_those_of_a_flat_run():
 TABLE = "client,region,site\n" + "".join(f"{i},r{i // 12},s{i // 4}\n" for i in reversed(range(CLIENTS)))
 
 
+@pytest.mark.longer
 def test_a_table_names_the_hubs_of_each_client(tmp_path):
     file = tmp_path / "hubs.csv"
     file.write_text(TABLE)

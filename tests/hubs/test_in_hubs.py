@@ -89,7 +89,7 @@ def test_hierarchical_federated_averaging_by_hand(engine):
     np.testing.assert_allclose(played(FEDAVG, engine=engine).x, x, rtol=1e-11, atol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_islands_of_diloco_by_hand():
     """The server takes steps of Nesterov's momentum along the mean of x - y_h."""
     x, momentum = np.zeros(DIMENSION), np.zeros(DIMENSION)
@@ -114,7 +114,7 @@ def test_counts_of_hubs_at_work_at_once():
         assert t.Hierarchical(c1=0.1, c2=1.0).cost(totals) == pytest.approx(ROUNDS * (0.1 * INSIDE + 1))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_round_takes_as_long_as_the_slowest_hub_and_the_link():
     """Hub 1 has the slowest client, and hub 2 the slowest link inside; what counts is the sum of a hub's own exchanges."""
     seconds = np.ones(CLIENTS) * 0.01
@@ -129,13 +129,13 @@ def test_a_round_takes_as_long_as_the_slowest_hub_and_the_link():
     np.testing.assert_allclose(trace.ledger.links()[0]["seconds"], ROUNDS * (0.5 + NUMBERS / 1000), rtol=1e-9)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_one_hub_of_all_clients_is_the_flat_run():
     flat = t.run(FEDAVG.algorithm, problem(), rounds=ROUNDS * INSIDE, seed=SEED, metrics=("value",))
     np.testing.assert_allclose(played(FEDAVG, hubs=t.Hubs(1)).x, flat.x, rtol=1e-12)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_proximal_points_of_hubs_in_parallel_contract_at_the_rate_of_the_prox():
     """With exact proxes x -> sum_h Lambda_h prox_{gamma f_h}(x) shrinks distances by 1 / (1 + gamma mu) or more."""
     gamma, x = 0.5, np.zeros(DIMENSION)
@@ -204,7 +204,7 @@ def test_a_hub_that_draws_nobody_sends_nothing():
     assert links(trace) == [(1, 4, len(changes), 4 * NUMBERS, len(changes) * NUMBERS)]
 
 
-@pytest.mark.tiers(longer=["ef14"], everything=["ef21", "diana", "none"])
+@pytest.mark.tiers(quick=[], slow=["ef14"])
 @pytest.mark.parametrize("feedback", ["none", "ef14", "ef21", "diana"])
 def test_a_codec_that_loses_nothing_changes_nothing_but_what_passes(feedback):
     whole = played(FEDAVG)
@@ -222,7 +222,7 @@ def test_feedback_of_hubs_mends_what_the_long_link_loses():
     assert gaps[0] < 1e-9 * np.linalg.norm(limit) and gaps[1] > 1e-4 * np.linalg.norm(limit)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_quantised_on_both_links():
     """Hier-Local-QSGD: codecs of the exchange inside hubs, another one above, each counted with its own size."""
     algorithm = replace(FEDAVG, up=t.codecs.Qsgd(bits=2))
@@ -269,7 +269,11 @@ class HubCase(Case):
         return super().session(*arguments, **{"hubs": t.Hubs(of=SITES), "metrics": ("value",), **options})
 
 
-@pytest.mark.tiers(quick=[], slow=["sppm-*"])
+@pytest.mark.tiers(
+    quick=[],
+    longer=["sppm-resumes_to_the_bit", "sppm-goes_on_to_the_bit"],
+    slow=["sppm-parameters_stay_finite", "sppm-compiles_once"],
+)
 @pytest.mark.parametrize("check", ONE_BY_ONE)
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_conformance(name, check):
@@ -326,7 +330,7 @@ def test_lost_replies_in_hubs(missing):
     np.testing.assert_array_equal(np.array_equal(runs[0].x, played(ALGORITHMS["fedavg"]).x), missing == "repeat")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_hub_that_lies_is_bounded_as_a_client_is():
     """The robust mean of replies is that of hubs too: with the median the server takes the middle hub in each entry."""
     trace = played(t.InHubs(t.FedAvg(t.Full(), lr=LR)), rounds=1, hubs=t.Hubs(3), aggregation=t.CoordinateMedian())

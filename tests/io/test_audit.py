@@ -50,6 +50,7 @@ def test_any_fields_come_back(tmp_path_factory, fields):
         assert {name: value for name, value in entry.items() if name not in names} == fields
 
 
+@pytest.mark.longer
 @given(position=st.integers(0, 10**6), byte=st.integers(0, 255))
 @settings(deadline=None, max_examples=100)
 def test_a_changed_byte_is_found_in_its_line(tmp_path_factory, position, byte):
@@ -65,6 +66,7 @@ def test_a_changed_byte_is_found_in_its_line(tmp_path_factory, position, byte):
         read_entries(file)
 
 
+@pytest.mark.longer
 @given(order=st.permutations(range(LINES)), kept=st.integers(0, LINES))
 @settings(deadline=None, max_examples=100)
 def test_lines_that_were_moved_or_removed_are_found(tmp_path_factory, order, kept):

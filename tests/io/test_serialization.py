@@ -42,6 +42,7 @@ def test_what_is_sent_is_received(tree, header):
     assert said == header
 
 
+@pytest.mark.longer
 @given(TREES.filter(lambda tree: jax.tree.leaves(tree) != []))
 def test_parts_shaped_like_the_parameters_keep_their_structure(params):
     message = (params, {"twice": [params, np.zeros(2)]})
@@ -49,6 +50,7 @@ def test_parts_shaped_like_the_parameters_keep_their_structure(params):
     assert same(message, received)
 
 
+@pytest.mark.longer
 @given(TREES, st.binary(max_size=20), st.integers(min_value=0), st.integers(0, 30))
 def test_bytes_that_are_no_message_are_an_error_of_the_user(tree, other, place, gone):
     """Some bytes anywhere are replaced by others."""
@@ -97,6 +99,7 @@ def test_a_copy_shares_nothing():
     assert copied["a"][0] == 1
 
 
+@pytest.mark.longer
 @given(st.dictionaries(st.text(max_size=5), ARRAYS, max_size=5))
 def test_a_message_is_a_file_of_safetensors(arrays):
     read = load(encode(arrays, None))

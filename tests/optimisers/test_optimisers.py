@@ -128,6 +128,7 @@ RIVALS = {
 }
 
 
+@pytest.mark.tiers(longer=["muon"])
 @pytest.mark.parametrize("name", RIVALS)
 def test_steps_are_those_of_the_numpy_program_layer_by_layer(name):
     optimiser, program = RIVALS[name]
@@ -150,7 +151,7 @@ TORCH = {
 }
 
 
-@pytest.mark.tiers(quick=["nesterov", "adamw", "adam"])
+@pytest.mark.tiers(quick=["adamw", "adam"], longer=["nesterov"])
 @pytest.mark.parametrize("name", TORCH)
 def test_steps_are_those_of_pytorch(name):
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'turnout[torch]'")

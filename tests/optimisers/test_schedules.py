@@ -62,7 +62,7 @@ def quadratic():
     return t.Quadratic.of(matrices, generator.normal(size=(4, 3)))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_runs_follow_them_in_every_engine_also_after_an_interruption():
     problem, schedule = quadratic(), WarmUp(2, Exponential(0.8))
     matrices, vectors = problem.rows

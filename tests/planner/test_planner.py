@@ -224,7 +224,7 @@ def test_limits_leave_out_families_and_say_why():
     assert (budget.ranking["cost"] <= 4.0).all()
 
 
-@pytest.mark.tiers(quick=["limits0-*", "limits2-*", "limits4-*", "limits5-*", "limits6-*"], slow=["limits2-*"])
+@pytest.mark.tiers(quick=["limits0-*", "limits4-*", "limits5-*", "limits6-*"], slow=["limits2-*"])
 @pytest.mark.parametrize(
     ("limits", "sentence"),
     [
@@ -313,7 +313,7 @@ def test_a_mistake_in_a_file_has_its_line(file, old, new, sentence):
         plan(file)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_stand_in_has_its_own_problem(file, tmp_path):
     like = tmp_path / "like.toml"
     like.write_text(TASK.replace("clients = 12", "clients = 6").replace("[[price]]", "[[prices]]"))
@@ -331,7 +331,7 @@ def families() -> dict:
     return {name: one for file in (FAMILIES, HUB_FAMILIES) for name, one in tomllib.loads(file.read_text())["methods"].items()}
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_families_of_hubs_play_where_there_are_hubs(file):
     """Where an exchange with the server is dear, rounds inside hubs are cheaper than any flat family, on real counts."""
     assert not {*tomllib.loads(HUB_FAMILIES.read_text())["methods"]} & {*allowed(read_task(file))[0]}

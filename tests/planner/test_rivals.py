@@ -59,6 +59,7 @@ TABLE = {("a", k): None if k == 7 else 40 + 10 * (k - 4) ** 2 for k in range(8)}
 TABLE |= {("b", k): 15 + 20 * abs(k - 2) for k in range(6)}
 
 
+@pytest.mark.tiers(longer=["TPE"])
 @pytest.mark.parametrize("name", RIVALS)
 def test_a_rival_with_enough_rounds_finds_the_cheapest(name):
     choice, player = searched(name, table(TABLE), PRICE, 20 * ROUNDS * len(TABLE), 0)

@@ -43,6 +43,7 @@ def poisson_epsilon(probability: float, deviation: float, count: int) -> float:
     return max(direction(False), direction(True))
 
 
+@pytest.mark.longer
 @given(st.lists(st.tuples(st.floats(0.3, 20), st.integers(1, 50)), min_size=1, max_size=4))
 def test_gaussians_together_are_one_gaussian(parts):
     releases = {Release(multiplier): count for multiplier, count in parts}
@@ -56,7 +57,7 @@ def test_nothing_spends_nothing():
     assert epsilon_of({}, DELTA) == local_epsilon({}, DELTA) == 0
 
 
-@pytest.mark.tiers(quick=["0.3333333333333333-2.0-5", "0.02-0.9-20"])
+@pytest.mark.tiers(quick=["0.02-0.9-20"], longer=["0.3333333333333333-2.0-5"])
 @pytest.mark.parametrize(("probability", "multiplier", "count"), [(0.1, 1.1, 30), (1 / 3, 2.0, 5), (0.02, 0.9, 20)])
 def test_poisson_sampling_is_that_of_the_convolved_losses(probability, multiplier, count):
     """And less than by Renyi divergences, by a tenth and more."""
@@ -67,6 +68,7 @@ def test_poisson_sampling_is_that_of_the_convolved_losses(probability, multiplie
     assert epsilon < 0.95 * renyi.get_epsilon(DELTA)
 
 
+@pytest.mark.longer
 def test_sampling_never_costs_more_than_none():
     """Also where the bound for a fixed size is loose, and where epsilon is so large that the grid is coarse."""
     for sampled in ((6, 5), 0.9):

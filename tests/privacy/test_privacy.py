@@ -79,7 +79,7 @@ def test_each_reply_is_clipped_to_the_norm(engine):
 WEIGHTS = {"total": SHARES, "mean": SHARES, "average": SHARES}
 
 
-@pytest.mark.tiers(quick=[], longer=["mean"])
+@pytest.mark.tiers(quick=[], slow=["mean"])
 @pytest.mark.parametrize("sum", WEIGHTS)
 def test_the_noise_has_the_deviation_that_it_should_have(sum):
     """Centrally z clip max_i w_i, of all clients; locally z clip at each client, which adds up in squares."""
@@ -133,7 +133,7 @@ def test_clients_of_their_own_protect_their_replies_too(model):
         np.testing.assert_allclose(compiled.trace.x, nodes.trace.x, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_what_would_not_be_private_is_refused():
     algorithm = t.FedDcd(t.Nice(3), LOCAL, convexity=0.1)
     with pytest.raises(t.UserError, match="'solve' .random. the server looks at each reply; .* model = 'local'"):
@@ -185,8 +185,9 @@ SPENT = {
 
 
 @pytest.mark.tiers(
-    quick=["everyone"],
-    slow=["a fixed size, lost replies are zeros", "a random denominator", "coins and lost replies", "unequal coins"],
+    quick=[],
+    longer=["everyone"],
+    slow=["coins and lost replies", "unequal coins", "a random denominator", "a fixed size, lost replies are zeros"],
 )
 @pytest.mark.parametrize("name", SPENT)
 def test_what_is_spent_is_what_was_released(name):
@@ -246,7 +247,7 @@ def test_unequal_weights_make_a_fixed_size_earn_nothing():
     assert facts["amplified"] == 0 and facts["epsilon"] == epsilon_of({Release(2.0): 3}, 1e-5)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_configured_run_tells_what_it_spent(tmp_path):
     table = {"clip": 0.5, "noise_multiplier": 2.0, "delta": 1e-5}
     split = {"kind": "iid", "clients": 12}

@@ -95,6 +95,7 @@ def test_singular_values_leave_out_the_smallest_of_the_mean_of_products(rank):
     assert (bias > 1e-3) == (rank < min(OUTPUTS, INPUTS))
 
 
+@pytest.mark.longer
 def test_the_bias_of_padded_replies_is_that_by_hand():
     algorithm, x = t.FedAvg(t.Full(), lr=LR, steps=STEPS), first(adapted())
     ends = [local(i, x, rank, (A, B, BIAS)) for i, rank in enumerate(RANKS)]
@@ -107,6 +108,7 @@ def test_the_bias_of_padded_replies_is_that_by_hand():
     np.testing.assert_allclose(t.averaging_bias(algorithm, adapted()), expected, rtol=1e-8)
 
 
+@pytest.mark.longer
 def test_the_nearest_matrix_has_new_rows_where_singular_values_are_zero():
     generator = np.random.default_rng(1)
     product = np.outer(generator.normal(size=5), generator.normal(size=4))

@@ -139,6 +139,7 @@ def test_a_run_is_the_one_by_hand(trained, engine):
     assert trace.ledger.totals()["bytes_down"] == CLIENTS * 8 * ROUNDS * known
 
 
+@pytest.mark.tiers(longer=["alternating"])
 @pytest.mark.parametrize("trained", CASES)
 def test_the_mean_of_one_matrix_is_exact_and_that_of_both_is_biased(trained):
     algorithm = t.FedAvg(t.Full(), lr=LR, steps=STEPS)
@@ -157,7 +158,7 @@ def test_the_mean_of_one_matrix_is_exact_and_that_of_both_is_biased(trained):
     np.testing.assert_allclose(t.averaging_bias(algorithm, adapted(trained)), expected, rtol=1e-8, atol=1e-14)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_first_model_is_the_base_and_a_is_drawn_as_by_peft():
     """Kaiming-uniform with a = sqrt(5) is U[-1/sqrt(inputs), 1/sqrt(inputs)]; B = 0 leaves the outputs as they are."""
     problem = t.Grouped.of(digits(hidden=64), t.Adapter("*", rank=8, inputs_first=True))
@@ -299,6 +300,7 @@ def test_gradients_and_curvature_of_oracles_are_those_of_the_merged_loss():
         np.testing.assert_allclose(oracle.hvp(point, v, slice(None))[name], products[name], rtol=1e-11)
 
 
+@pytest.mark.longer
 def test_a_run_starts_from_a_model_with_or_without_adapters(tmp_path):
     trace = played(adapted(), rounds=1)
     trace.save_model(tmp_path / "model.safetensors")
@@ -310,6 +312,7 @@ def test_a_run_starts_from_a_model_with_or_without_adapters(tmp_path):
     np.testing.assert_array_equal(begun.x[A], played(adapted(), rounds=0).x[A])
 
 
+@pytest.mark.longer
 def test_personal_adapters_stay_with_their_clients():
     """B of its own for each client, and one A (FedSA-LoRA)."""
     trace = played(adapted("both", t.Personal("*.lora_B", lr=0.1), t.Frozen("*")), rounds=2)
@@ -317,6 +320,7 @@ def test_personal_adapters_stay_with_their_clients():
     assert not np.allclose(trace.model(0)[B], trace.model(1)[B])
 
 
+@pytest.mark.longer
 def test_rows_to_test_with_are_those_of_the_merged_model():
     trace = played(adapted(), test=linear(), metrics=("test_value", "value"))
     values = [gradient(i, trace.x)[0] for i in range(CLIENTS)]
@@ -326,7 +330,7 @@ def test_rows_to_test_with_are_those_of_the_merged_model():
     )
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_files_of_peft_come_back(tmp_path):
     adapter = partial(t.Adapter, "*", inputs_first=True)
     problem = t.Grouped.of(digits(hidden=16), adapter(rank=2, alpha=4.0))

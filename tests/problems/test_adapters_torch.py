@@ -107,7 +107,7 @@ def test_what_peft_writes_is_read(tmp_path):
         np.testing.assert_allclose(model.eval()(features).numpy(), module(features).numpy(), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:fan_in_fan_out is set to True but the target module is")
 def test_peft_gives_the_outputs_of_a_network_in_jax(tmp_path):
     """A network whose matrices are [inputs, outputs]."""

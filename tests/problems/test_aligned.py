@@ -58,7 +58,7 @@ def test_labels_and_columns_keep_their_meaning_or_are_refused(kind, labels, name
                 attempt()
 
 
-@pytest.mark.tiers(quick=[], longer=["held_out"])
+@pytest.mark.tiers(quick=[], slow=["held_out"])
 @pytest.mark.parametrize("what", ["test", "held_out"])
 def test_a_run_tests_by_labels(what):
     """A model that is right on every row has an accuracy of 1, whichever classes the rows have."""

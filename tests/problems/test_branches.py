@@ -36,7 +36,7 @@ class Uphill(t.Algorithm):
         return Done(client.cond(client.grad(x)[0] > 0, lambda y: client.grad(-y), lambda y: y, x), queries=2)
 
 
-@pytest.mark.tiers(everything=["ragged"])
+@pytest.mark.tiers(quick=[], longer=["padded"])
 @pytest.mark.parametrize("kind", SIZES)
 def test_each_client_takes_its_own_branch(kind):
     problem, features, labels = logistic(kind)

@@ -89,6 +89,7 @@ def test_a_coordinate_is_found_only_by_the_holder_of_its_link(forms, method):
         assert nonzero > 3
 
 
+@pytest.mark.longer
 def test_a_run_of_the_engine_finds_no_more(chain):
     """With one coordinate at most an exchange, the last ones are still zero."""
     x = t.run(t.MbGd(t.Nice(SIZE), lr=0.4), chain, rounds=12, metrics=("distance",)).columns["distance"]
@@ -105,6 +106,7 @@ def test_the_lower_bound_holds(chain, forms, method):
     assert np.all(mean + 3 * error >= bound)
 
 
+@pytest.mark.longer
 def test_the_bound_is_the_mean_over_the_links_that_cohorts_hold(chain):
     """Drawing cohorts gives the law of how many coordinates are found, and so the bound of the best method."""
     best, at = chain.minimiser(), 12
@@ -170,7 +172,7 @@ def test_a_configured_chain_is_drawn_between_its_bounds(tmp_path, chain):
     np.testing.assert_allclose(result.trace["distance"][0], np.sum(chain.minimiser() ** 2), rtol=1e-9)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_links_are_dealt_out_and_a_configuration_reads_back(tmp_path):
     played(tmp_path, run={"rounds": 1})
     split = stored_split(tmp_path / "out")

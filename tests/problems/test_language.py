@@ -160,7 +160,7 @@ def equal_classifiers(model, problem):
     close(leaves_by_name(jax.jit(jax.grad(lambda x: problem.losses(x, rows).mean()))(x)), gradients(model))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_distilbert_is_that_of_transformers(bert_folder):
     model = transformers.DistilBertForSequenceClassification.from_pretrained(bert_folder)
     equal_classifiers(model.eval(), classifier(bert_folder))
@@ -183,7 +183,7 @@ def test_blocks_computed_again_have_the_same_gradient(pythia_folder):
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-6), first, second)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_round_is_that_of_pytorch_clients(pythia_folder):
     module = transformers.GPTNeoXForCausalLM.from_pretrained(pythia_folder).eval()
     clients = text_clients(module, tokenizer_of(pythia_folder), TEXTS, None, SPLIT, length=8)
@@ -216,7 +216,7 @@ def test_a_round_of_classifiers_is_that_of_pytorch_clients(bert_folder):
         np.testing.assert_allclose(found[name.removeprefix("model.")], array, atol=1e-4)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_transformers_reads_what_is_saved(tmp_path):
     problem = language(**TINY)
     x = single(problem.start(jax.random.key(1)))
@@ -272,6 +272,7 @@ def test_tokens_are_those_of_transformers(pythia_folder):
     assert [row[row >= 0].tolist() for row in rows] == known
 
 
+@pytest.mark.longer
 def test_without_a_tokenizer_bytes_are_tokens():
     problem = language(texts=["é", "ab", "abc"] * 4, length=2, **TINY)
     assert problem.rows[0][:3].tolist() == [[0xC3, 0xA9], [97, 98], [97, 98]]
@@ -288,7 +289,7 @@ def test_tokens_stay_whole_numbers_in_every_precision_and_storage():
         np.testing.assert_allclose(trace.columns["value"][0], np.log(256), rtol=0.02)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_adapters_are_trained_and_sent_alone():
     problem = language(**TINY)
     adapter = t.Adapter("*.query_key_value.weight", rank=1)

@@ -331,7 +331,7 @@ def test_dropout_draws_in_training_only_and_keeps_the_mean():
     assert moved == {}
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_padding_changes_no_loss_and_is_replaced_where_rows_are_normalised_together():
     made = problem(Dropped, output_itself)
     x, rows, counted = made.start(KEY), batch(made), jnp.arange(ROWS) < 5
@@ -435,6 +435,7 @@ def test_numbers_are_fitted_by_squared_errors():
     np.testing.assert_allclose(value, np.mean((FEATURES[6:9].sum(1) - targets[6:9]) ** 2), rtol=1e-5)
 
 
+@pytest.mark.longer
 def test_images_keep_their_shape_and_bytes_are_numbers_up_to_one():
     images = GENERATOR.integers(256, size=(ROWS, 2, 2, 3), dtype=np.uint8)
     shapes = []

@@ -45,6 +45,7 @@ def numpy_value_and_grad(i, x, mu):
     return value + mu / 2 * sum(np.sum(leaf**2) for leaf in x.values()), gradient
 
 
+@pytest.mark.tiers(longer=["False"])
 @pytest.mark.parametrize("kept_sparse", [False, True])
 def test_one_step_of_everyone_is_gradient_descent(kept_sparse):
     made = problem(kept_sparse=kept_sparse, weights=SIZES.astype(float))
@@ -85,6 +86,7 @@ def test_the_curvature_bound_is_attained_by_two_equally_likely_classes():
     assert np.linalg.eigvalsh(np.diag(p) - np.outer(p, p))[-1] == pytest.approx(0.5)
 
 
+@pytest.mark.longer
 def test_the_optimum_has_no_gradient():
     made = problem()
     best = solve(made)

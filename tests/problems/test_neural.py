@@ -106,7 +106,7 @@ def test_federated_averaging_is_that_of_a_pytorch_loop():
     close(trace.x, bare_loop(made, 3, 0.3, 2))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_is_in_single_precision_unless_told_otherwise():
     x = t.run(t.FedAvg(t.Nice(2), lr=0.1, steps=1), small(), rounds=1, metrics=("value",)).x
     assert {leaf.dtype.name for leaf in leaves(x)} == {"float32"}
@@ -123,7 +123,7 @@ def oracles(storage, x, v):
     return everyone, total(storage, "value", x), total(storage, "value_and_grad", x), accuracy(storage, x)
 
 
-@pytest.mark.tiers(quick=["blocks"])
+@pytest.mark.tiers(quick=[], longer=["blocks"])
 @pytest.mark.parametrize("sizes", [(6, 4, 5), (12, 1, 1, 2)], ids=["blocks", "tiles"])
 def test_passing_over_rows_in_parts_changes_nothing(sizes, monkeypatch):
     made = problem("perceptron", sizes, hidden=4)

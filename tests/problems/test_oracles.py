@@ -121,6 +121,7 @@ def short(problem: t.Problem, **options):
     return t.run(t.MbGd(t.Full(), lr=0.1), problem, rounds=1, engine="nodes", **options)
 
 
+@pytest.mark.tiers(longer=["<lambda>-shape \\\\(2,\\\\)", "<lambda>-the structure"])
 @pytest.mark.parametrize(
     ("problem", "sentence"),
     [

@@ -84,7 +84,7 @@ def test_clients_work_at_a_time_and_find_what_they_find_in_turn(threads, modules
     np.testing.assert_allclose(beside.columns["value"], alone.columns["value"], rtol=1e-5)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_clients_whose_modules_have_a_part_in_common(threads):
     first, last = network(), network()[4:]
     traces = []
@@ -186,7 +186,7 @@ def test_a_mistake_is_the_one_of_the_first_client_that_makes_it(threads):
     assert sentences[0] == sentences[1]
 
 
-@pytest.mark.tiers(quick=["1"])
+@pytest.mark.tiers(quick=[], longer=["1"])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_autocast_around_a_run_is_autocast_in_the_loss(threads, workers):
     def within(module, batch):

@@ -50,7 +50,7 @@ def oracles(problem, x, ids):
     return jax.tree.map(np.asarray, answers(store(problem), np.asarray(ids, "int32"), x))
 
 
-@pytest.mark.tiers(quick=["tiles", "blocks"])
+@pytest.mark.tiers(quick=["blocks"], longer=["tiles"])
 @pytest.mark.parametrize("problem", [logistic(), sparse(logistic()), quadratic()], ids=["tiles", "sparse", "blocks"])
 def test_each_client_has_its_own_oracle(problem):
     ids = [3, 0, 7, 3, 11]
@@ -112,7 +112,7 @@ def test_a_networks_gradient_is_its_slope():
         assert slopes[k] == pytest.approx(float(up - down) / 2e-6, abs=1e-7)
 
 
-@pytest.mark.tiers(quick=["problem0"])
+@pytest.mark.tiers(quick=[], longer=["problem0"])
 @pytest.mark.parametrize("problem", [logistic(), sparse(logistic()), ridge(), quadratic()])
 def test_the_optimum_has_no_gradient(problem):
     optimum = solve(problem)
@@ -124,7 +124,7 @@ def test_the_optimum_has_no_gradient(problem):
     np.testing.assert_allclose(float(value), optimum.value, rtol=1e-15)
 
 
-@pytest.mark.tiers(quick=["ridge", "quadratic"])
+@pytest.mark.tiers(quick=["quadratic"], longer=["ridge"])
 @pytest.mark.parametrize("problem", [logistic(), ridge(), quadratic()], ids=["logistic", "ridge", "quadratic"])
 def test_constants_bound_every_clients_gradient(problem):
     constants, generator = problem.constants(), np.random.default_rng(3)

@@ -9,7 +9,7 @@ from turnout.problems.language import token_losses
 from turnout.problems.language.token_losses import next_token_losses
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_losses_in_blocks_are_those_at_once(monkeypatch):
     generator = np.random.default_rng(0)
     states, weight = jnp.asarray(generator.normal(size=(3, 5, 4))), jnp.asarray(generator.normal(size=(7, 4)))

@@ -119,7 +119,7 @@ def test_a_network_is_trained_alike_by_nodes_by_hand_and_in_jax():
     assert not np.allclose(nodes.x["4.weight"], parameters_of(network())["4.weight"], atol=1e-2)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_clients_may_share_a_module_which_is_left_as_it_was(request):
     # In turn, where all is done in one place, not a bit differs.
     request.addfinalizer(partial(torch.set_num_threads, torch.get_num_threads()))
@@ -193,7 +193,7 @@ def test_dropout_follows_the_clients_key_and_metrics_have_none():
     np.testing.assert_allclose(runs[0].columns["value"][0], first, rtol=1e-5)
 
 
-@pytest.mark.tiers(quick=[], longer=["False"])
+@pytest.mark.tiers(quick=[], slow=["False"])
 @pytest.mark.parametrize("shared", [True, False])
 def test_running_statistics_are_averaged_and_modules_are_left_as_they_were(shared):
     """As in PyTorch alone; metrics are in evaluation mode, with the averaged statistics."""
@@ -231,7 +231,7 @@ class Tied(nn.Module):
         return self.last(self.second(torch.tanh(self.norm(self.first(images.flatten(1))))))
 
 
-@pytest.mark.tiers(quick=[], longer=["False"])
+@pytest.mark.tiers(quick=[], slow=["False"])
 @pytest.mark.parametrize("shared", [True, False])
 def test_the_file_of_a_model_is_its_whole_state_and_gives_what_the_run_reports(shared, tmp_path):
     """Running statistics, tied names and frozen layers too; other buffers stay with the clients, and a warning says so."""

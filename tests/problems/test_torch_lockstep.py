@@ -103,7 +103,7 @@ def played(algorithm, problem, rounds: int = 2) -> t.Trace:
     return t.run(algorithm, problem, rounds=rounds, seed=5, metrics=("value",), precision="double", engine="nodes")
 
 
-@pytest.mark.tiers(quick=[], longer=["statistics in parts"])
+@pytest.mark.tiers(quick=[], slow=["statistics in parts"])
 @pytest.mark.parametrize("case", CASES)
 def test_one_batch_gives_what_clients_give_one_by_one_with_fewer_calls(case, monkeypatch):
     algorithm, made = CASES[case]
@@ -118,7 +118,7 @@ def test_one_batch_gives_what_clients_give_one_by_one_with_fewer_calls(case, mon
     assert together.calls < apart.calls
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_batch_is_played_again_to_the_bit_and_leaves_the_module_alone():
     extra = nn.BatchNorm2d(3)
     first, second = (played(t.FedAvg(EVERYONE, **LOCAL), problem(extra)) for _ in range(2))
@@ -146,7 +146,7 @@ def test_what_has_no_batch_is_told_and_computed_one_by_one(what, options, monkey
     assert before.equal(torch.get_rng_state()) or "extra" not in options
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_solver_in_a_compiled_loop_has_no_batch_and_says_nothing():
     algorithm = t.FedProxSppm(EVERYONE, gamma=0.5, solver=Gradient(lr=0.1, steps=2))
     assert np.isfinite(played(algorithm, problem()).metrics["value"])

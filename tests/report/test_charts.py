@@ -56,7 +56,7 @@ def test_a_chart_shows_every_point_and_every_rule():
     ]  # fmt: skip
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_page_of_a_run_imports_neither_altair_nor_vega():
     code = "import sys, turnout.report.page; print({'altair', 'vl_convert'} & {*sys.modules})"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "set()\n"

@@ -47,7 +47,7 @@ def test_the_table_of_a_run_is_its_last_row(trace):
     assert cells[:3] == ["run", "1", "300"] and float(cells[3]) == pytest.approx(trace.metrics["gradient"], rel=1e-3)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_table_of_a_sweep_has_medians_over_the_seeds(sweep):
     rows = re.findall(r"<tr><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td><td>(.*?)</td>", sweep._repr_html_())
     assert len(rows) == 12 and "The first 12 of 15 rows" in sweep._repr_html_()
@@ -64,12 +64,13 @@ def test_reprs_are_one_short_line(trace, sweep):
     assert len(repr(trace)) < 100 and len(repr(sweep)) < 200 and "\n" not in repr(sweep)
 
 
+@pytest.mark.longer
 def test_a_run_without_rows_is_shown_by_its_name(trace):
     empty = type(trace)(trace.sites, label="soon")
     assert repr(empty) == empty._repr_html_() == "Trace('soon', no round was played)"
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_table_of_a_study_is_a_table(study):
     """With the names of methods as text, and with its notes."""
     html = study.table()._repr_html_()

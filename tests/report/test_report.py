@@ -98,7 +98,7 @@ def test_a_page_is_the_same_whether_its_script_was_kept_or_could_not_be(tmp_path
     assert len(kept) == 1 and len(set(pages)) == 1 and len(pages[0]) > 500_000
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_real_run_becomes_a_page_and_figures(tmp_path):
     problem, target = t.Quadratic.random(12, 4, seed=1), t.Target("distance", 0.3)
     run = t.run(t.Sppm(t.Nice(4), t.solvers.Bfgs(), 1.0, 4), problem, rounds=20, target=target).result()
@@ -165,6 +165,7 @@ class FirstCells(HTMLParser):
             self.cells[-1] += data
 
 
+@pytest.mark.longer
 @settings(max_examples=15, deadline=None)
 @given(st.text(min_size=1))
 def test_any_label_is_shown_as_it_is(tmp_path_factory, label):
@@ -193,7 +194,7 @@ def test_points_are_drawable_and_what_is_left_out_is_counted(distances):
     assert [note.split()[2] for note in drawn.notes] == ([str(hidden)] if hidden else [])
 
 
-@pytest.mark.tiers(quick=[], longer=["distances1"])
+@pytest.mark.tiers(quick=[], slow=["distances1"])
 @pytest.mark.parametrize("distances", [[1.0, 0.0, 0.0], [1.0, np.nan, np.inf], [0.0, 0.0], [5.0]])
 def test_values_that_a_log_axis_cannot_show_do_not_break_it(tmp_path, distances):
     write_report(tmp_path, result("odd", distances), "odd")

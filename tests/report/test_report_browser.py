@@ -10,8 +10,6 @@ from tests.report.test_report import result
 from turnout.report.page import write_report
 from turnout.report.theme import LIGHT
 
-pytestmark = pytest.mark.slow
-
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
@@ -37,11 +35,13 @@ def paths(page) -> list[str]:
     return [line.get_attribute("d") for line in page.find_elements(By.CSS_SELECTOR, "#chart svg g.mark-line path")]
 
 
+@pytest.mark.slow
 def test_the_run_is_a_curve(page):
     (drawn,) = paths(page)
     assert drawn.count("L") >= 8
 
 
+@pytest.mark.slow
 def test_the_price_switch_changes_the_curves_and_the_axis(page):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
@@ -53,6 +53,7 @@ def test_the_price_switch_changes_the_curves_and_the_axis(page):
     assert paths(page) != before
 
 
+@pytest.mark.slow
 def test_the_table_has_the_costs(page):
     from selenium.webdriver.common.by import By
 
@@ -60,6 +61,7 @@ def test_the_table_has_the_costs(page):
     assert cells[:4] == ["quick", "round 2", "8", "2.8"]
 
 
+@pytest.mark.slow
 def test_the_pointer_shows_the_numbers_of_the_nearest_evaluation(page):
     from selenium.webdriver.common.action_chains import ActionChains
     from selenium.webdriver.common.by import By
@@ -71,6 +73,7 @@ def test_the_pointer_shows_the_numbers_of_the_nearest_evaluation(page):
     assert told.split()[:3] == ["run", "quick", "round"]
 
 
+@pytest.mark.slow
 def test_a_change_of_theme_keeps_the_price(page):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
@@ -91,6 +94,7 @@ def test_a_change_of_theme_keeps_the_price(page):
     assert "cumulative cost: hierarchical" in page.find_element(By.ID, "chart").text
 
 
+@pytest.mark.longer
 def test_nothing_is_fetched_from_elsewhere(page):
     events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]
     asked = [event["params"] for event in events if event["method"] == "Network.requestWillBeSent"]
@@ -101,6 +105,7 @@ def test_nothing_is_fetched_from_elsewhere(page):
     assert [url for url in urls[urls.index(opened[0]) :] if not url.startswith(("file:", "data:"))] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("distances", [0.99 ** np.arange(5), [1.0, 0.0], [5.0], [1.0, 1e300]])
 def test_the_console_stays_empty_whatever_is_drawn(page, tmp_path, distances):
     from selenium.webdriver.common.by import By

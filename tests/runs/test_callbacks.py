@@ -34,7 +34,7 @@ class Recorder(t.Callback):
         self.events.append("end")
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_all_rows_are_told_once_and_change_nothing(engine):
     recorder = Recorder()
@@ -66,6 +66,7 @@ def oracle_stop(values, patience, least):
     return len(values) - 1
 
 
+@pytest.mark.longer
 @given(st.integers(1, 6), st.sampled_from([0.0, 1e-2, 10.0]))
 def test_a_run_ends_where_the_metric_has_not_improved_for_as_long_as_it_may(patience, least):
     whole = t.run(algorithm(), quadratic(), **RUN).frame

@@ -39,7 +39,7 @@ def problems(table):
     )
 
 
-@pytest.mark.tiers(everything=["clients-compiled", "clients-nodes"])
+@pytest.mark.tiers(quick=[], longer=["test-compiled", "test-nodes"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize("of", ["clients", "test"])
 def test_it_is_that_of_scikit_learn(problems, engine, of):
@@ -58,6 +58,7 @@ def test_it_is_that_of_scikit_learn(problems, engine, of):
         assert np.trace(expected) / expected.sum() == pytest.approx(trace.metrics["accuracy"], rel=1e-12)
 
 
+@pytest.mark.longer
 def test_rows_that_are_taken_for_no_class_have_a_column():
     features = np.array([[1.0], [0.0], [-1.0], [2.0]])
     rows = t.Logistic((features, np.array([1.0, 1.0, -1.0, -1.0])), np.array([0, 2, 4]), t.Population(count=2), mu=0.1)
@@ -66,6 +67,7 @@ def test_rows_that_are_taken_for_no_class_have_a_column():
     assert trace.confusion.columns == ["actual", "-1.0", "1.0", "none of them"]
 
 
+@pytest.mark.longer
 def test_what_has_no_classes_has_no_table():
     quadratic = t.Quadratic.random(3, 2)
     with pytest.raises(t.UserError, match="Quadratic has no confusion table, which needs rows"):
@@ -75,7 +77,7 @@ def test_what_has_no_classes_has_no_table():
         t.run(t.Gd(t.Full(), lr=0.1), remote, rounds=1, engine="nodes").confusion  # noqa: B018
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_summary_and_the_report_have_it(table, tmp_path):
     problem = {
         "kind": "multinomial",

@@ -44,7 +44,7 @@ def test_every_algorithm_on_nodes(name):
     assert all(np.array_equal(longer.columns[column], other.columns[column], equal_nan=True) for column in longer.columns)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_that_was_stopped_goes_on():
     longer = t.run(FEDAVG, PROBLEM, rounds=12)
     patient = t.EarlyStopping("value", patience=1, min_delta=1e9)
@@ -103,7 +103,7 @@ def test_other_algorithms_problems_and_traces_are_refused():
         t.run(t.FedAvg(t.Full(), lr=10.0, steps=40), PROBLEM, rounds=6, go_on=lost)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_finished_folder_gets_more_rounds(tmp_path):
     """Also one whose run ended at its target, and again after this command was interrupted."""
     run = {"rounds": 6, "every": 4}

@@ -63,7 +63,7 @@ def test_metrics_are_those_of_numpy(monkeypatch, sizes, kind, rows, engine):
     assert trace.metrics["held_out_accuracy"] == pytest.approx(np.mean(margins[held.indices] > 0), rel=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_clients_of_their_own_tell_their_accuracy():
     problem = t.Logistic.of(DATA, split_of(EQUAL), 0.1)
     remote = t.Remote.of(np.zeros(3), [problem.client(i) for i in range(5)], classifies=True)

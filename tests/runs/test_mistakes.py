@@ -155,6 +155,7 @@ def test_settings_without_an_effect_are_told(options, sentence):
     assert len(told) == 1 and told[0].filename == __file__
 
 
+@pytest.mark.longer
 def test_settings_with_an_effect_are_not(recwarn):
     t.run(t.Gd(t.Full(), lr=0.1), CLASSES, rounds=1, held_out=CLASSES, test=CLASSES, metrics=("held_out_accuracy",), seed=3)
     assert not recwarn.list

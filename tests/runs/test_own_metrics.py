@@ -33,6 +33,7 @@ ERROR = t.Metric("error", error, of="test")
 METRICS = ("value", t.Metric("largest", largest), t.Metric("recall", recall, "clients"), ERROR)
 
 
+@pytest.mark.tiers(longer=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_they_are_those_of_numpy_in_every_row(engine):
     options = {"rounds": 4, "every": 2, "test": TEST, "metrics": METRICS, "engine": engine}
@@ -46,7 +47,7 @@ def test_they_are_those_of_numpy_in_every_row(engine):
     assert trace.metrics["error"] == trace.frame["error"][-1] and "error=" in repr(trace)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_target_on_them_ends_runs_and_cells_of_sweeps():
     target = t.Target(ERROR, 0.2, stop=True)
     options = {"rounds": 30, "test": TEST, "metrics": METRICS, "target": target}

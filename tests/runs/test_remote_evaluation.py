@@ -23,6 +23,7 @@ def remote(targets: list, sizes: list[int]) -> t.Remote:
     return t.Remote.of(np.zeros(2), clients, classifies=True)
 
 
+@pytest.mark.longer
 def test_clients_that_are_only_evaluated_tell_their_values_and_accuracies():
     train, test, held_out = remote(TARGETS[:2], [4, 4]), remote(TARGETS[1:], [4, 8]), remote(TARGETS, [2, 4, 8])
     metrics = ("value", "test_value", "test_accuracy", "held_out_value", "held_out_accuracy", "held_out_accuracy_50")

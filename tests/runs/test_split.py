@@ -8,7 +8,7 @@ from turnout.runs.session import Session
 from turnout.runs.sweep import Cell
 
 
-@pytest.mark.tiers(quick=[], longer=["names2"])
+@pytest.mark.tiers(quick=[], slow=["names2"])
 @pytest.mark.parametrize("names", [("lr",), ("lr", "steps"), ()])
 def test_cells_that_go_on_by_themselves_are_the_runs(names):
     problem, target = t.Quadratic.random(12, 5, seed=1), t.Target("gradient", 0.5, stop=True)

@@ -39,7 +39,7 @@ def test_a_run_that_stops_is_the_beginning_of_one_that_goes_on(engine):
     assert stopped.ledger.totals() == shorter.ledger.totals() and stopped.cost() == whole.cost()
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_each_cell_of_a_sweep_stops_by_itself(monkeypatch):
     monkeypatch.setattr("turnout.runs.session.CHUNK_SECONDS", 0.0)
     swept = t.sweep(ALGORITHM, PROBLEM, {"lr": [0.001, 0.3, 0.5]}, rounds=20, target=TARGET)
@@ -50,6 +50,7 @@ def test_each_cell_of_a_sweep_stops_by_itself(monkeypatch):
     np.testing.assert_allclose(swept.traces[2].x, single.x, rtol=1e-12)
 
 
+@pytest.mark.longer
 def test_what_stopped_does_not_go_on():
     def session():
         return Session(ALGORITHM, PROBLEM, seeds=Seeds.of(0), rounds=30, target=TARGET)
@@ -59,7 +60,7 @@ def test_what_stopped_does_not_go_on():
     assert list(second.play()) == [] and second.trace.met == first.trace.met > 0
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_summary_says_so_and_there_is_nothing_to_resume(tmp_path):
     path = config(tmp_path, run={"rounds": 50}, target={"metric": "gradient", "below": 0.01, "stop": True})
     quiet = lambda session: None  # noqa: E731

@@ -37,7 +37,7 @@ def test_mlflow(tmp_path):
     assert run.info.status == "FAILED" and run.data.tags["diverged"] == "1"
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_tensorboard(tmp_path):
     pytest.importorskip("tensorboardX", reason="tensorboardX is not installed: pip install 'turnout[trackers]'")
     accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")

@@ -51,7 +51,7 @@ def sizes_by_hand(steps, smallest, largest, cosine, rate):
     return np.array(sizes)
 
 
-@pytest.mark.tiers(longer=["0.05-0.2", "0.0-2.0"])
+@pytest.mark.longer
 @pytest.mark.parametrize(("cosine", "rate"), [(0.05, 0.2), (0.0, 2.0), (0.6, 1.0)])
 def test_the_size_follows_the_formulas(cosine, rate):
     """Also in rounds without a step, and where K is at a bound."""

@@ -93,7 +93,7 @@ def twelve() -> t.Problem:
     return t.Quadratic.random(12, 12, seed=1)
 
 
-@pytest.mark.tiers(longer=["0.0"])
+@pytest.mark.longer
 @pytest.mark.parametrize("memory", [0.0, 0.7])
 def test_availability_is_the_markov_chain_it_says(memory):
     """Given what came before the coins are independent, so that the counts of a row are binomial; a stationary chain is on in
@@ -133,7 +133,7 @@ def test_availability_is_the_same_in_every_engine_and_goes_on_where_it_was_left(
         assert counted(other) == counted(compiled)
 
 
-@pytest.mark.tiers(quick=["compiled-repeat"])
+@pytest.mark.tiers(quick=[], longer=["compiled-repeat"])
 @pytest.mark.parametrize(("engine", "missing"), [("compiled", "repeat"), ("nodes", "skip")])
 def test_available_drawn_answered_and_aggregated_are_counted_apart(engine, missing):
     sampler = t.Available(t.Independent(size=3.0), probability=0.5, memory=0.5)
@@ -201,6 +201,7 @@ class Curious(t.Sampler):
         return self.everyone.draw(None, key, population)
 
 
+@pytest.mark.longer
 def test_a_sampler_within_another_asks_once():
     session = play(t.MbGd(t.Available(Curious(), probability=0.5), lr=0.05), four(), 2)
     assert [row["exchanges"] for row in counted(session).values() if row["method"].endswith("hello")] == [2]

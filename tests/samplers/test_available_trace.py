@@ -18,7 +18,7 @@ def there(time: float, period: float = 4.0) -> list[bool]:
     return [any(i == client and begin <= time % period < end for i, begin, end in TRACE) for client in range(4)]
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_who_is_available_follows_the_trace(engine):
     sampler = t.Available(t.Full(), trace=TRACE)
@@ -35,7 +35,7 @@ def test_the_sum_over_a_period_is_unbiased():
     np.testing.assert_allclose(x, -4 * 1e-7 * sum(w * g for w, g in zip(shares, gradients, strict=True)), rtol=1e-5)
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_seconds_are_those_on_the_clock_and_the_server_waits_where_nobody_is(engine):
     """A round takes 3 s: it starts at 0, 3, 6 and 9 s; at 6 nobody is there until 10 = 8 + 2, since the trace repeats after 8."""
@@ -61,6 +61,7 @@ def test_the_table_holds_the_union_of_the_intervals(rows, further):
         assert share[client] == pytest.approx(np.mean(inside))
 
 
+@pytest.mark.longer
 def test_a_file_is_read_as_the_array(tmp_path):
     file = tmp_path / "trace.csv"
     file.write_text("client,from,to\n" + "\n".join(",".join(f"{value:g}" for value in row) for row in TRACE))

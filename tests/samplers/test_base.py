@@ -31,6 +31,7 @@ def test_a_sampler_without_methods_keeps_its_state_and_cannot_draw():
             call()
 
 
+@pytest.mark.longer
 def test_all_available_clients_are_consulted():
     cohort = everyone_available(FOUR)
     assert (cohort.ids.tolist(), int(cohort.size), cohort.expansion.tolist()) == ([0, 1, 2, 3], 4, [1.0] * 4)

@@ -32,7 +32,7 @@ def after_answers(iterations, engine="compiled", **options):
     return state, np.asarray(t.Aocs(iterations).inclusion_probabilities(state, 3.0, four().population)), session
 
 
-@pytest.mark.tiers(quick=[], longer=["compiled"])
+@pytest.mark.tiers(quick=[], slow=["compiled"])
 @ENGINES
 def test_aocs_is_algorithm_2_and_each_iteration_is_charged(engine):
     state, p, session = after_answers(4, engine)
@@ -65,6 +65,7 @@ def algorithm_2_scale(scores, size, iterations) -> float:
     return p[free] / (size * scores[free] / scores.sum())
 
 
+@pytest.mark.tiers(longer=["1"])
 @pytest.mark.parametrize("iterations", [1, 4])
 def test_averages_are_unbiased_after_any_number_of_iterations(iterations):
     """By enumeration of all cohorts, each with its probability under independent draws."""

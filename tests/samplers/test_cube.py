@@ -30,7 +30,7 @@ def test_the_cube_draws_from_each_stratum_its_mean_rounded():
     assert np.all(whole == 2)
 
 
-@pytest.mark.tiers(quick=[], longer=["4"])
+@pytest.mark.tiers(quick=[], slow=["4"])
 @pytest.mark.parametrize("r", [1, 4])
 def test_the_cube_is_balanced_up_to_its_landing(r):
     """At most r + 1 clients are undecided when columns are given up, and each changes sum x_i / p_i by at most |x_i| / p_i."""

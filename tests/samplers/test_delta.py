@@ -16,7 +16,7 @@ def roots(problem, x) -> np.ndarray:
     return np.linalg.norm(gradients - np.asarray(problem.population.shares) @ gradients, axis=1)
 
 
-@pytest.mark.tiers(quick=[], longer=["compiled"])
+@pytest.mark.tiers(quick=[], slow=["compiled"])
 @ENGINES
 def test_scores_are_those_of_the_gradients_at_the_parameters(engine):
     """All clients are asked before rounds 1 and 3, and charged."""
@@ -34,7 +34,7 @@ def test_scores_are_those_of_the_gradients_at_the_parameters(engine):
     np.testing.assert_allclose(p[free] / p[free].sum(), (mixed / mixed[free].sum())[free], rtol=1e-9)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_noise_is_that_of_batches():
     """With alpha_1 = 0 the mean of a_i^2 over seeds is lambda_i^2 times the variance of a row's gradient, over the batch size."""
     problem, x = with_rows(), np.zeros(5)
@@ -71,7 +71,7 @@ def test_lost_answers_count_as_the_mean_of_the_others():
     assert np.all(np.isfinite(state)) and np.all(state > 0)
 
 
-@pytest.mark.tiers(quick=[], longer=["sampler1"])
+@pytest.mark.tiers(quick=[], slow=["sampler1"])
 @pytest.mark.parametrize(
     "sampler",
     [

@@ -106,7 +106,7 @@ def fixed(name: str, size: int, p=None):
     return {"systematic": t.Systematic, "pivotal": t.Pivotal}[name](p, size=size)
 
 
-@pytest.mark.tiers(quick=["systematic-three", "pivotal-three"])
+@pytest.mark.tiers(quick=["systematic-three"], longer=["pivotal-three"])
 @pytest.mark.parametrize("p", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.parametrize("name", LAWS)
 def test_cohorts_of_fixed_size_follow_the_design(name, p):
@@ -129,6 +129,7 @@ def test_a_systematic_selection_has_k_clients_for_every_start():
     np.testing.assert_array_equal(np.sum(select(keys, factors), axis=1), 2)
 
 
+@pytest.mark.longer
 def test_a_systematic_selection_with_an_expected_size_that_is_not_whole():
     """Its cohorts have two or three clients, and each client has its p_i."""
     p = np.array([0.2, 0.9, 0.4, 0.3, 0.7])
@@ -276,7 +277,7 @@ LARGE = {
 }
 
 
-@pytest.mark.tiers(quick=["nice"], slow=["cube", "des-raj"])
+@pytest.mark.tiers(quick=[], longer=["nice"], slow=["des-raj", "cube"])
 @pytest.mark.parametrize("name", LARGE)
 def test_large_draws_have_the_law_that_is_promised(name):
     """Of 200 clients: exact size, inclusion (chi-square), unbiased sums, and the variance, which may be approximate."""
@@ -298,6 +299,7 @@ def test_large_draws_have_the_law_that_is_promised(name):
     assert sampler.variance(None, MANY, jnp.asarray(REPLIES)) == pytest.approx(np.mean(np.sum(errors**2, axis=1)), rel=0.12)
 
 
+@pytest.mark.tiers(longer=["systematic", "pivotal"])
 @pytest.mark.parametrize("name", ["systematic", "pivotal", "nice"])
 def test_variance_is_exact_for_equal_probabilities(name):
     """(n - K) n / (K (n - 1)) sum_i |v_i - mean|^2, that of simple random sampling."""
@@ -399,7 +401,7 @@ def test_given_probabilities_are_scaled_to_those_available():
     np.testing.assert_allclose(q, np.array([0.1, 0, 0.15, 0.25, 0]) / 0.5)
 
 
-@pytest.mark.tiers(quick=["DesRaj"])
+@pytest.mark.tiers(quick=[], longer=["DesRaj"])
 @pytest.mark.parametrize("design", [t.WithReplacement, t.DesRaj])
 def test_clients_that_are_away_add_nothing_to_the_variance(design):
     """It is that of a population of the others, whose probabilities are scaled."""
@@ -470,6 +472,7 @@ def test_a_design_that_does_not_fit_says_so(sampler, words):
         t.run(t.MbGd(sampler(), lr=0.1), t.Quadratic.random(12, 3), rounds=1)
 
 
+@pytest.mark.longer
 def test_a_cube_on_sizes_and_a_variance_from_one_client_say_so():
     with pytest.raises(t.UserError, match="which only a problem knows"):
         t.Cube(size=3, balance="size").bind(t.Population(count=12))

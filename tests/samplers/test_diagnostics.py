@@ -86,7 +86,7 @@ def test_judging_changes_neither_the_run_nor_the_ledger():
         np.testing.assert_allclose(judged.trace.columns[metric], nodes.trace.columns[metric], rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_rows_report_the_mean_variance_since_the_row_before():
     each, pairs = (play(JUDGED["independent"](), four(), 6, metrics=("variance",), every=every).trace for every in (1, 2))
     means = each.columns["variance"][1:].reshape(3, 2).mean(1)

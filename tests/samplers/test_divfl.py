@@ -35,7 +35,7 @@ def greedy(size, candidates=range(6), gradients=GRADIENTS, shares=SHARES) -> lis
     return chosen
 
 
-@pytest.mark.tiers(longer=["1", "6"])
+@pytest.mark.longer
 @pytest.mark.parametrize("size", [1, 3, 6])
 def test_cohorts_are_those_of_a_greedy_program(size):
     sampler, state = fitted(size)
@@ -43,6 +43,7 @@ def test_cohorts_are_those_of_a_greedy_program(size):
     assert sampler.draw(state, jax.random.key(0), SIX).ids.tolist() == greedy(size)
 
 
+@pytest.mark.tiers(longer=["4"])
 @pytest.mark.parametrize("size", [2, 3, 4])
 def test_what_greedy_cohorts_gain_is_near_the_most(size):
     """At least 1 - 1/e of it (Nemhauser et al., 1978); and the sum that is left bounds the error of the weighted gradients."""
@@ -77,7 +78,7 @@ def test_clients_that_did_not_answer_have_the_mean_gradient():
     np.testing.assert_allclose(state, np.linalg.norm(filled[:, None] - filled[None], axis=2), atol=1e-12)
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @ENGINES
 def test_a_run_is_a_numpy_program(engine):
     """Federated averaging over the greedy cohort of each round's gradients, all of which are charged."""
@@ -92,7 +93,7 @@ def test_a_run_is_a_numpy_program(engine):
     assert sum(row["contacts"] for row in counted(session).values()) == (4 + 2) * 6
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_where_it_settles_is_not_the_minimum():
     """Half the step leaves it as far from the minimiser, to which all clients go: its floor is a bias, and no noise."""
     problem = four()

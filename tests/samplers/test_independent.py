@@ -55,7 +55,7 @@ def test_who_is_away_is_not_drawn(probability):
     assert np.all(active[:, :-1] >= active[:, 1:])
 
 
-@pytest.mark.tiers(quick=[], longer=["rule0"])
+@pytest.mark.tiers(quick=[], slow=["rule0"])
 @pytest.mark.parametrize("rule", [t.Uniform(), t.BySize(sizes=np.array([1.0, 1.0, 2.0, 4.0]))])
 def test_a_rule_gives_probabilities_that_sum_to_the_size(rule):
     sampler = t.Independent(rule, size=1.6).bind(FOUR)

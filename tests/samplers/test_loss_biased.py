@@ -39,6 +39,7 @@ def successive(q) -> np.ndarray:
     return pairs
 
 
+@pytest.mark.longer
 def test_candidates_are_drawn_by_their_weights_one_after_the_other():
     sampler, population = t.PowerOfChoice(1, 2), t.Population(count=4, weights=SHARES)
     assert agrees(drawn_by(sampler.consulted_cohort, sampler.start(population), population, 20_000), successive(SHARES))

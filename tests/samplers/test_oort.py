@@ -40,7 +40,7 @@ def utilities(last, number, preferred=np.inf) -> np.ndarray:
     return np.where(known, (np.minimum(values, top) + bonus) * slow, 0)
 
 
-@pytest.mark.tiers(longer=["None"])
+@pytest.mark.longer
 @pytest.mark.parametrize("preferred", [None, 3.0])
 def test_utilities_are_a_numpy_program(preferred):
     """Losses count by their size times the rows; who was last drawn long ago, and who is fast, counts more."""
@@ -60,7 +60,7 @@ def test_utilities_are_clipped_at_their_quantile():
     np.testing.assert_allclose(result, np.minimum(np.arange(40), 38), rtol=1e-12)
 
 
-@pytest.mark.tiers(quick=[], longer=["exploit"])
+@pytest.mark.tiers(quick=[], slow=["exploit"])
 @pytest.mark.parametrize("way", ["exploit", "explore", "both"])
 def test_cohorts_have_the_law_of_the_algorithm(way):
     """Pairs are drawn by utilities above the cut-off, by speeds, or one by each, without replacement."""
@@ -83,7 +83,7 @@ def test_cohorts_have_the_law_of_the_algorithm(way):
     assert agrees(drawn_by(sampler.draw, after(sampler, last, 1), FIVE, 20_000), law)
 
 
-@pytest.mark.tiers(quick=[], longer=["0-3"])
+@pytest.mark.tiers(quick=[], slow=["0-3"])
 @pytest.mark.parametrize(("known", "available"), [(0, 5), (5, 5), (2, 5), (0, 3), (2, 1), (1, 0)])
 def test_no_place_is_empty_while_there_are_clients(known, available):
     last, sampler = (np.arange(5) < known).astype(int), fitted(3)
@@ -124,7 +124,7 @@ def test_replies_carry_the_loss_at_the_parameters_that_were_sent(engine):
     np.testing.assert_allclose(state.values, expected, rtol=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_where_it_settles_is_not_the_minimum():
     """Its mean over many seeds is off the minimiser, beyond four standard errors, and that of all clients is not."""
     problem = four()

@@ -57,7 +57,7 @@ def counts(ids, active, expansion):
 
 
 @pytest.mark.tiers(
-    quick=["nice", "k-vib", "available"], longer=["cube", "independent"], slow=["stratified", "replacement", "adaptive-size"]
+    quick=["nice"], longer=["available", "k-vib"], slow=["independent", "replacement", "cube", "stratified", "adaptive-size"]
 )
 @pytest.mark.parametrize("name", [*(name for name in SAMPLERS if name != "gradient-stratified"), *RULES])
 def test_cohorts_are_those_of_the_seed_in_both_precisions(name):

@@ -60,7 +60,7 @@ ROUND = st.tuples(
 )
 
 
-@pytest.mark.tiers(quick=["k-vib", "vrb"])
+@pytest.mark.tiers(quick=[], longer=["k-vib", "vrb"])
 @pytest.mark.parametrize("name", RULES)
 @settings(max_examples=60)
 @given(rounds=st.lists(ROUND, min_size=1, max_size=6))
@@ -234,7 +234,7 @@ def followed(name: str, size: int, repeated: bool):
     return start, probabilities(start), jax.jit(play)
 
 
-@pytest.mark.tiers(longer=["k-vib-0"])
+@pytest.mark.tiers(longer=["k-vib-0", "k-vib-1", "a-osmd-0", "last-norm-0"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", REFERENCES)
 def test_a_rule_follows_its_reference(name, seed):
@@ -319,7 +319,7 @@ def static_regret(rounds: int, n=40, size=5):
     return feedback, np.asarray(lost).sum(1) - np.sum(norms**2 / best)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_regret_of_kvib_grows_slower_than_time():
     shorter, longer = (static_regret(rounds)[1].mean() for rounds in (1000, 4000))
     assert 0 < longer < 3.2 * shorter

@@ -68,6 +68,7 @@ def permute_many(seeds, positions, sizes):
     return permute(jax.vmap(jax.random.key)(seeds), positions, sizes)
 
 
+@pytest.mark.longer
 @given(n=st.integers(1, 64) | st.integers(1, 2**31 - 1), seed=st.integers(0, 2**31 - 1))
 def test_the_permutation_is_one(n, seed):
     """64 positions of one domain given 64 times over, wrapping around where it is smaller."""
@@ -140,7 +141,7 @@ def largest_array(jaxpr) -> int:
     return max([0, *sizes, *inner])
 
 
-@pytest.mark.tiers(longer=["0.3"])
+@pytest.mark.longer
 @pytest.mark.parametrize("probability", [0.3, [0.1, 0.5, 0.9, 1.0]])
 def test_independent_flips_a_coin_for_each_client(probability):
     p = np.broadcast_to(probability, 4)
@@ -155,6 +156,7 @@ def test_independent_flips_a_coin_for_each_client(probability):
     assert not np.any(cohorts.lost)
 
 
+@pytest.mark.tiers(longer=["0.5"])
 @pytest.mark.parametrize("probability", [0.5, [0.5] * 10])
 def test_clients_beyond_the_places_are_counted_as_lost(probability):
     cohorts = draws(t.Independent(probability=probability, capacity=3), t.Population(count=10), count=4000)
@@ -326,6 +328,7 @@ def test_shuffled_cohorts_are_disjoint_over_an_epoch(n, m):
         assert n <= 5 or m == n or len(np.unique(epochs, axis=0)) > 1
 
 
+@pytest.mark.longer
 def test_shuffled_cohorts_are_equally_likely_in_every_epoch():
     """Four clients in pairs: the first cohorts of two epochs are independent, 6 x 6 pairs of pairs equally likely."""
     ids = many_sequences(t.ShuffledNice(2), t.Population(count=4), 4, seeds=20_000)
@@ -334,6 +337,7 @@ def test_shuffled_cohorts_are_equally_likely_in_every_epoch():
     assert chance(firsts, dict.fromkeys(itertools.product(pairs, pairs), 1 / 36)) > ALARM
 
 
+@pytest.mark.longer
 def test_each_stratum_is_visited_once_an_epoch_of_its_own():
     strata = np.array([0, 1, 2, 1, 2, 2, 2, 1])
     ids = many_sequences(t.ShuffledStratified(), t.Population(count=8, strata=strata), 12, seeds=20)
@@ -352,7 +356,7 @@ def test_strata_are_shuffled_independently_and_in_every_order():
     assert chance(orders, dict.fromkeys(expected, 1 / 12)) > ALARM
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_full_pass_is_charged_as_selections_of_m_clients():
     for size, selections in ((None, 1), (12, 1), (5, 3), (1, 12)):
         trace = t.run(t.MbGd(t.Full(size=size), lr=0.1), t.Quadratic.random(12, 3), rounds=2)

@@ -31,7 +31,7 @@ def ledger(session) -> list[dict]:
 IN_TURN = ["shuffled-nice", "nonuniform", "shuffled-stratified", "subsets"]
 
 
-@pytest.mark.tiers(quick=[], longer=["subsets"])
+@pytest.mark.tiers(quick=[], slow=["subsets"])
 @pytest.mark.parametrize("name", IN_TURN)
 def test_engines_agree(name):
     problem = t.Quadratic.random(6, 3, seed=2)
@@ -55,7 +55,7 @@ class Census(t.Algorithm):
         return t.Done((np.arange(x.size, dtype="int32") == client.id).astype(x.dtype))
 
 
-@pytest.mark.tiers(quick=["1-6-sampler0", "3-2-sampler0", "3-2-sampler1"])
+@pytest.mark.tiers(quick=["1-6-sampler0", "3-2-sampler0"], longer=["3-2-sampler1"])
 @pytest.mark.parametrize("sampler", [t.ShuffledNice(4), t.ShuffledStratified(strata=[0, 1, 2, 3] * 3)])
 @pytest.mark.parametrize(("draws", "rounds"), [(1, 6), (3, 2)])
 def test_two_epochs_in_a_run_visit_everyone_twice(sampler, draws, rounds):
@@ -79,7 +79,7 @@ def test_a_run_that_is_left_goes_on_with_the_samplers_state(sampler):
     np.testing.assert_array_equal(later.trace.x, whole.trace.x)
 
 
-@pytest.mark.tiers(quick=["2-3", "9-1"], longer=["1-5"])
+@pytest.mark.tiers(quick=["9-1"], longer=["1-5", "2-3"])
 @pytest.mark.parametrize(("every", "grades"), [(None, 1), (1, 5), (2, 3), (9, 1)])
 def test_strata_by_gradients_are_asked_for_and_charged(every, grades):
     """Five rounds, 12 clients, 4 strata: a pass over all is three selections, one exchange, and a vector down and up for each."""
@@ -118,7 +118,7 @@ def test_strata_are_the_best_for_the_gradients_when_they_were_made(rounds, made_
     assert result == {frozenset(np.flatnonzero(best == j).tolist()) for j in range(4)}
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_strata_made_again_keep_a_sweep_equal_to_its_runs():
     algorithm = t.MbGd(t.Stratified(by="gradients", clusters=3, every=2), lr=0.1)
     swept = t.sweep(algorithm, quadratic(), {"lr": [0.02, 0.05], "sampler.every": [1, 2]}, rounds=3)

@@ -121,7 +121,7 @@ def test_what_draws_in_few_operations_by_itself_needs_no_index():
         assert indexed(bound, population, []) is bound
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_scores_over_two_hundred_orders_of_magnitude():
     rng = np.random.default_rng(0)
     for size in (1, 3, 50, 299, 300):
@@ -147,7 +147,7 @@ def settled(n, size, theta=0.05, rounds=60, spread=2.5, *, mixes_before_cap=Fals
     return index, rng
 
 
-@pytest.mark.tiers(quick=[], longer=["True"])
+@pytest.mark.tiers(quick=[], slow=["True"])
 @pytest.mark.parametrize("mixes_before_cap", [False, True])
 def test_each_client_is_drawn_by_its_own_coin(mixes_before_cap):
     n, size, draws = 300, 20, 40_000

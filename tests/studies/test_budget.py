@@ -35,7 +35,7 @@ def played(study: Study, purpose: str = "report") -> list[tuple]:
     return rows.select("method", "setting", "seed").unique(maintain_order=True).rows()
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_no_run_starts_when_the_budget_is_spent_and_more_of_it_goes_on(tmp_path):
     part = t.study(study(), tmp_path, budget=("exchanges", 4 * ROUNDS - 1))
     # The first seed of the three settings, and the second of one.

@@ -157,7 +157,7 @@ def test_a_curve_holds_the_quartiles_of_the_last_values_that_runs_had_seen(playe
             assert line.high[k] == pytest.approx(sorted(last)[4], rel=1e-4)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_share_is_that_of_the_first_value_and_x_is_the_price(played):
     line = drawn(played, 1)["gd"]
     run = played.runs.filter(pl.col("method") == "gd", pl.col("seed") == 0)
@@ -187,6 +187,7 @@ def test_costs_against_a_field_of_prices_are_those_of_each_price(played):
         assert line.x == [2.0, 9.0] and line.median == best
 
 
+@pytest.mark.longer
 def test_a_part_of_a_study_has_the_figures_of_what_is_played(played):
     gd = Study(played.declaration.part(None, ["gd"], None), played.runs.filter(pl.col("method") == "gd"))
     assert drawn(gd, 0).keys() == {"gd"}

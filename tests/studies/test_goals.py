@@ -41,6 +41,7 @@ def test_a_goal_is_reached_where_its_definition_says(values, goal):
     assert goal.hit(np.array(values)) == (rows[0] if rows else None)
 
 
+@pytest.mark.longer
 @given(st.lists(VALUES, min_size=1, max_size=4), GOALS, st.booleans())
 def test_the_costs_of_many_runs_are_those_of_each(runs, goal, diverged):
     found = run_costs(frame(runs, diverged), goal, t.Exchanges())

@@ -70,6 +70,7 @@ def test_several_grids_are_one_after_another():
         settings_of(declared(study), "made", "a")
 
 
+@pytest.mark.longer
 @settings(max_examples=40)
 @given(GRIDS, st.integers(1, 60))
 def test_every_setting_and_seed_is_played_once_and_a_program_shares_all_but_leaves(grid, seeds):

@@ -107,6 +107,7 @@ def test_variates_that_are_not_saved_lead_back_to_the_first_model():
         np.testing.assert_allclose(c, (x - START) / (STEPS * WORK["lr"]), atol=1e-10)
 
 
+@pytest.mark.longer
 def test_a_client_with_its_even_share_gets_no_further_label():
     data = Dataset("made", np.zeros((1200, 1)), np.repeat(np.arange(4), 300))
     for seed in range(5):

@@ -65,7 +65,7 @@ def test_every_table_of_a_goal_and_a_price_is_on_the_page(played):
             assert {row.method, row.cost, row.quartiles, row.reached} <= {*cells}
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_page_needs_nothing_from_elsewhere(played):
     _, folder = played
     text = (folder / "report.html").read_text()
@@ -75,7 +75,7 @@ def test_the_page_needs_nothing_from_elsewhere(played):
     assert own.count("</script>") == 1 and "http" not in own
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_tables_to_save_are_those_of_the_folder(played):
     study, folder = played
     text = (folder / "report.html").read_text()
@@ -85,7 +85,7 @@ def test_tables_to_save_are_those_of_the_folder(played):
     assert saved["near, dear"]["tex"] == (folder / "tables" / "near-dear.tex").read_text()
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_charts_have_descriptions_and_few_points(played):
     study, folder = played
     text = (folder / "report.html").read_text()
@@ -100,7 +100,7 @@ def test_charts_have_descriptions_and_few_points(played):
             assert all(float(f"{value:.5g}") == value for value in line["median"] if value is not None)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_provenance_verdicts_and_what_broke_are_on_the_page(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(STUDY.replace("lr = 1.0 }", "lr = 1.0 }\nfaults = { loss = 0.5 }").replace("seeds = 3", "seeds = 1"))
@@ -122,7 +122,7 @@ def test_a_figure_is_written_as_svg_png_and_pdf(played):
     assert (folder / "figures" / "figure-value.png").read_bytes().startswith(b"\x89PNG")
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_without_pictures_a_study_leaves_the_charts_that_are_drawn_later(tmp_path):
     """As they are drawn by the study itself."""
     study = {**tables(STUDY), "seeds": 1, "claims": []}

@@ -8,8 +8,6 @@ import turnout as t
 from tests.helpers.browser import opened
 from tests.helpers.studies import STUDY, tables
 
-pytestmark = pytest.mark.slow
-
 NAME = "A method with a name that is rather long for the legend of a chart on a narrow screen"
 PICTURE = "[data-chart] svg path"
 
@@ -37,6 +35,7 @@ def page(browser, tmp_path_factory):
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
 
 
+@pytest.mark.slow
 def test_a_narrow_screen_needs_no_scrolling_sideways(page):
     assert page.execute_script("return document.documentElement.scrollWidth") <= 400
     box = "document.querySelector('section:not([hidden]) .wide')"
@@ -45,6 +44,7 @@ def test_a_narrow_screen_needs_no_scrolling_sideways(page):
     assert widths and max(widths) <= 400
 
 
+@pytest.mark.longer
 def test_the_switches_choose_tables_and_default_figures(page):
     from selenium.webdriver.support.ui import Select, WebDriverWait
 
@@ -62,6 +62,7 @@ def test_the_switches_choose_tables_and_default_figures(page):
     WebDriverWait(page, 30).until(lambda b: b.execute_script(shown) > 2)
 
 
+@pytest.mark.slow
 def test_the_console_stays_empty_and_nothing_is_fetched_from_elsewhere(page):
     assert page.get_log("browser") == []
     events = [json.loads(entry["message"])["message"] for entry in page.get_log("performance")]

@@ -37,7 +37,7 @@ def output(*words, **options) -> str:
     return out
 
 
-@pytest.mark.tiers(quick=[], slow=["cost-aware"])
+@pytest.mark.tiers(quick=[], longer=["cost-aware"])
 @pytest.mark.parametrize("name", PARTS)
 def test_rows_that_are_played_again_are_the_published_ones(name, request, tmp_path):
     """By the command that anyone can give."""

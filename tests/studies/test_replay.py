@@ -35,7 +35,7 @@ def row(all_costs: list[float]) -> dict[str, float]:
     return facts | {"reached": float(np.isfinite(costs).sum()), "seeds": float(costs.size)}
 
 
-@pytest.mark.tiers(slow=["4"])
+@pytest.mark.tiers(longer=["4"])
 @pytest.mark.parametrize("seeds", [1, 2, 3, 4])
 def test_a_part_of_the_seeds_is_possible_if_others_make_it_whole(seeds):
     """All costs among eight values are tried; the published ones are such that there is a value between any two of them."""
@@ -123,7 +123,7 @@ def found(*arguments) -> tuple[int, dict]:
     return code, json.loads(out)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_what_was_played_comes_out_again_and_what_is_changed_does_not(results, tmp_path):
     small = results / "small"
     code, told = found(results, "--minutes", 2, "--seed", 3, "--out", tmp_path / "found.json")

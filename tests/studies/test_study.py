@@ -57,7 +57,7 @@ def test_costs_are_those_of_a_sweep(problem, played):
             assert mine.select("cost", "reached").rows() == swept.costs(price).select("cost", "reached").rows()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_row_is_that_of_the_run_alone(problem, played):
     study, _ = played
     alone = t.run(t.MbGd(t.Nice(4), lr=0.05), problem, rounds=25, seed=3, metrics=("gradient",)).frame
@@ -66,7 +66,7 @@ def test_a_row_is_that_of_the_run_alone(problem, played):
     assert mine.select("round", "exchanges", "bytes_up").rows() == alone.select("round", "exchanges", "bytes_up").rows()
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_runs_are_one_table_in_the_order_of_the_study(played):
     study, folder = played
     runs = study.runs
@@ -110,7 +110,7 @@ def test_a_price_may_be_an_object(problem, played):
     assert costs["hubs"] == costs["table"] != costs["mine"]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_workers_and_files_give_the_same_runs(tmp_path):
     path = tmp_path / "study.toml"
     path.write_text(STUDY)
@@ -182,6 +182,7 @@ def test_a_goal_may_be_about_part_of_the_settings(problem):
     assert stopped["lr = 0.05"] == 5 * 26 > stopped["lr = 0.02"]
 
 
+@pytest.mark.longer
 def test_a_study_says_what_its_own_function_finds(problem, tmp_path):
     (tmp_path / "own.py").write_text("def say(study):\n    return [f'{study.runs.height} rows']\n")
     study = {"findings": f"{tmp_path / 'own.py'}:say", "run": {"rounds": 2}, "problems": {"made": problem}}
@@ -201,7 +202,7 @@ def show(study):
 """
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_study_has_tables_and_charts_of_its_own(problem, tmp_path):
     (tmp_path / "own.py").write_text(EXHIBITS)
     study = {"exhibits": f"{tmp_path / 'own.py'}:show", "pictures": True, "run": {"rounds": 2}, "problems": {"made": problem}}
@@ -215,6 +216,7 @@ def test_a_study_has_tables_and_charts_of_its_own(problem, tmp_path):
     assert "<td>3</td>" in page and "&lt;all&gt;" in page and 'data-chart="points"' in page
 
 
+@pytest.mark.slow
 def test_a_run_ends_where_it_has_reached_the_goals_that_stop(problem, played):
     whole, _ = played
     goal = {"metric": "gradient", "share": 0.2, "stop": True}
@@ -268,7 +270,7 @@ def test_a_program_of_many_runs_is_split_up(problem, monkeypatch):
     assert t.study(both(problem)).runs["seed"].n_unique() == 5 and sizes == [3, 3, 3, 1, 3, 2]
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_a_long_run_goes_on_from_its_checkpoint(problem, tmp_path, monkeypatch, engine):
     monkeypatch.setattr("turnout.studies.play.SECONDS", 0.0)
@@ -294,7 +296,7 @@ def test_a_long_run_goes_on_from_its_checkpoint(problem, tmp_path, monkeypatch, 
     assert_frame_equal(t.study(declared, tmp_path).runs, whole.runs)
 
 
-@pytest.mark.tiers(longer=["25-True"], everything=["26-False", "25-False"])
+@pytest.mark.tiers(quick=[], slow=["25-True"])
 @pytest.mark.parametrize(("rounds", "stop"), [(25, False), (25, True), (26, False)])
 def test_runs_go_on_where_a_study_gets_more_rounds(problem, tmp_path, monkeypatch, rounds, stop):
     """A run of 26 rounds has a last row that one of 50 does not have, and a schedule over all rounds begins anew."""

@@ -203,6 +203,7 @@ def test_the_penalty_leaves_dissimilarity_alone_and_bends_only_within_its_consta
     assert crossing.smooth_one > bound.smooth_one
 
 
+@pytest.mark.longer
 def test_nested_parameters_are_one_vector():
     problem = network()
     x = problem.start(jax.random.key(1))

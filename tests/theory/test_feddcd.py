@@ -124,6 +124,7 @@ def test_clients_that_are_the_same_are_done_at_once():
     np.testing.assert_allclose(problem.model(y), np.tile(problem.inverses[0] @ problem.vectors[0], (N, 1)), rtol=1e-12)
 
 
+@pytest.mark.longer
 def test_the_rate_of_theorem_4_1_holds_for_other_steps(equal):
     for lr in (0.5, 0.99, 1.5):
         rate = dual.feddcd_rate(dual.nice_spectral_gap(3, N), 1.0, 4.0, lr)
@@ -139,6 +140,7 @@ def test_inexact_feddcd_is_within_theorem_5_2(equal, size):
     holds(equal, play, dual.inexact_rate(*known), 20 / 3)
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("size", [2, 4, N])
 def test_accfeddcd_is_within_theorem_6_1(equal, size):
     rate = dual.accfeddcd_rate(dual.nice_spectral_gap(size, N), 1.0, 4.0)
@@ -247,6 +249,7 @@ def test_the_lower_bound_is_below_accelerated_feddcd():
 FOUR = t.Population(count=4)
 
 
+@pytest.mark.longer
 def test_what_no_theorem_is_about_is_one_sentence():
     for call, message in (
         (lambda: dual.nice_spectral_gap(1, 10), "cohorts of 2 to 10 clients, but size is 1"),

@@ -24,6 +24,7 @@ def capped_loss(v, size):
     return np.sum(v**2 / np.minimum(1, v / high))
 
 
+@pytest.mark.tiers(longer=["1"])
 @pytest.mark.parametrize("size", [1, 2.5, 4])
 def test_the_least_loss_is_that_of_the_best_probabilities(size):
     for v in (GENERATOR.exponential(size=6), np.array([100.0, 1, 1, 1, 1, 1]), np.ones(6)):
@@ -169,7 +170,7 @@ def test_a_rule_that_can_only_draw_uniformly_says_so(rounds, mixing, words):
 SAMPLER = {"kind": "independent", "size": 2.0, "probability": "k-vib"}
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_command_shows_the_theorems(tmp_path):
     file = config(tmp_path, sampler=SAMPLER, run={"rounds": 60})
     code, said, wrong = turnout("theory", file, "--out", tmp_path / "out")

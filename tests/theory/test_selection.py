@@ -397,7 +397,7 @@ def test_inexact_composite_gradient_steps_stay_below_theorem_3_1(factor, noise):
     assert 0.001 * bound < left <= bound
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_runs_with_exact_gradients_stay_below_corollary_3_2():
     """I-CGM with full passes and the steps of Lemma 3.3, whose residuals are within condition (6)."""
     generator, rounds = np.random.default_rng(8), 5

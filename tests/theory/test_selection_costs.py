@@ -45,6 +45,7 @@ def made(tmp_path_factory):
     return said, wrong, json.loads((place / "out" / "theory.json").read_text())["selection"], rows, problem.offsets
 
 
+@pytest.mark.longer
 def test_constants_are_those_of_the_problem_where_it_starts(made):
     """Logistic regression at 0: slopes -sum_r b_r a_r / (2 n_i), Hessians sum_r a_r a_r^T / (4 n_i) + mu."""
     _, _, facts, rows, offsets = made
@@ -94,7 +95,7 @@ def test_a_lambda_outside_the_theory_is_a_warning(made):
     assert wrong == f"turnout: warning: {sentence}\n" and facts["warning"] == sentence
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_configuration_without_costs_says_why(tmp_path):
     weighted = {"kind": "logistic", "data": "breast_cancer", "weights": "size"}
     for table, content, why in (

@@ -285,6 +285,7 @@ def test_averaged_proximal_points_stay_below_theorem_2(name):
         assert np.all(confident(np.stack(errors, axis=1)) <= bound * (1 + 1e-9))
 
 
+@pytest.mark.tiers(longer=["True-None"])
 @pytest.mark.parametrize(("sparse", "weights"), [(False, np.arange(1.0, 9.0)), (True, None)])
 def test_derivatives_at_the_optimum_are_those_of_plain_numpy(sparse, weights):
     problem, at = logistic(weights=weights), at_optimum(logistic(sparse, weights))
@@ -338,7 +339,7 @@ def test_the_sampling_floor_is_the_error_of_cohorts_solved_exactly():
     np.testing.assert_allclose(sampling_floor(problem, t.Nice(2), (1, 2)), expected, rtol=1e-10)
 
 
-@pytest.mark.tiers(everything=["sampler0"])
+@pytest.mark.tiers(quick=[], longer=["sampler1"])
 @pytest.mark.parametrize("sampler", [t.ShuffledNice(3), t.ShuffledStratified(strata=STRATA)])
 def test_the_floor_of_shuffled_cohorts_is_their_mean_over_many_seeds(sampler):
     """Against the sampler's own draws, many keys at once: 1 to 9 cohorts, more than an epoch."""

@@ -51,7 +51,7 @@ def test_a_runs_summary_holds_its_bound_and_its_floors(finished):
     assert not other.floors and not other.notes and "bound" not in other.rows[0]
 
 
-@pytest.mark.tiers(everything=["theory0"])
+@pytest.mark.tiers(quick=["theory2", "theory3"], slow=["theory1"])
 @pytest.mark.parametrize("theory", [{"bound": {"rate": 1}}, {"floors": {"1": "x"}}, {"bound": 3}, [1]])
 def test_a_broken_theory_is_one_sentence(finished, theory, tmp_path):
     for name in ("summary.json", "trace.parquet"):
@@ -105,6 +105,7 @@ def test_milestones_rise_from_the_start_to_the_end(last):
     assert steps[0] == 0 and steps[-1] == last and steps == sorted(set(steps)) and len(steps) < 30
 
 
+@pytest.mark.longer
 def test_the_command_shows_and_writes_what_theory_guarantees(tmp_path):
     code, said, wrong = turnout("theory", config(tmp_path, **SPPM), "--out", tmp_path / "out")
     assert (code, wrong) == (0, ""), wrong

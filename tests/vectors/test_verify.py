@@ -95,7 +95,7 @@ def own_version() -> str:
     return f"numpy=={version('numpy')}"
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_program_that_takes_too_long_is_one_sentence_and_what_it_played_counts(program, tmp_path):
     name = program(WRITE + "import signal; signal.pause()\n", (own_version(),))
     result = verdicts.hold(name, FOUND, tmp_path, timeout=5, python=Path(sys.executable))
@@ -121,7 +121,7 @@ def test_another_version_is_one_sentence(program, tmp_path):
     assert result["versions"] == {}
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_what_pip_has_not_is_one_sentence(program, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     result = verdicts.hold(program(WRITE, ("numpy==0.0",)), FOUND, tmp_path / "environments")
@@ -149,7 +149,7 @@ def test_packages_that_are_not_known_are_one_sentence():
     assert (code, errors) == (2, "turnout: unknown package 'flour': did you mean 'flower'?\n")
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_flowers_strategies_are_held(tmp_path):
     """In this environment, which has Flower."""
     code, _, errors = turnout("verify", "--against", "flower", "--python", sys.executable, "--out", tmp_path / "found.json")

@@ -143,7 +143,7 @@ def test_no_reply_ends_the_server(data):
 FIELDS = st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3), lambda part: st.lists(part))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @given(st.dictionaries(st.sampled_from(["dtype", "shape", "stype", "arraychunk_ids"]), FIELDS))
 def test_no_array_ends_the_server(fields):
     message, tree, objects = OBJECTS

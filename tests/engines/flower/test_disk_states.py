@@ -24,6 +24,7 @@ def test_only_the_owner_reads_states_and_replies(tmp_path):
 VERSIONS = st.tuples(*2 * [st.integers(-1, 2**31 - 1)])
 
 
+@pytest.mark.longer
 @given(st.dictionaries(VERSIONS, st.floats(allow_nan=False), max_size=6), st.sets(VERSIONS, max_size=3), st.data())
 def test_versions_that_are_kept_are_there_after_a_restart(tmp_path_factory, written, others, data):
     folder = tmp_path_factory.mktemp("node")

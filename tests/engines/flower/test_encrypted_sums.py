@@ -43,7 +43,7 @@ def decryptions(federation) -> list[int]:
     return [who for kind, asked in federation.asked if kind == "decrypt" for who in asked]
 
 
-@pytest.mark.tiers(quick=[], longer=["repeat"])
+@pytest.mark.tiers(quick=[], slow=["repeat"])
 @pytest.mark.parametrize("experiment", [EXPERIMENT, SKIPPING, REPEATING], ids=["raise", "skip", "repeat"])
 def test_the_run_is_that_of_sums_and_members_take_turns(experiment):
     federation = InProcess(experiment)
@@ -60,7 +60,7 @@ def lost(*kinds: str):
     return lambda kind, k, reply: None if kind in kinds else reply
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_client_whose_reply_is_lost_is_not_in_the_sum():
     encrypted, plain = (InProcess(each, {1: lost("ask")}).session().run().trace for each in (SKIPPING, summed(SKIPPING)))
     np.testing.assert_allclose(encrypted.x, plain.x, atol=1e-11, rtol=0)
@@ -78,6 +78,7 @@ def test_another_member_decrypts_where_one_does_not_answer(experiment):
     assert row["bytes_down"] == BYTES and row["bytes_up"] == 2 * 4 * 8
 
 
+@pytest.mark.longer
 def test_a_run_ends_with_a_sentence_if_nobody_decrypts():
     federation = InProcess(REPEATING, dict.fromkeys(range(CLIENTS), lost("decrypt")))
     with pytest.raises(UserError, match="none of the 4 clients that answered in round 1 decrypted the sum"):
@@ -140,7 +141,7 @@ class Overheard(InProcess):
         return [decode(reply, None)[0] for kind, reply in self.received if kind == "ask"]
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_single_replies_are_in_the_messages_of_sums_and_not_in_those_of_encrypted_sums():
     open_, secret = Overheard(summed(EXPERIMENT)), Overheard(EXPERIMENT)
     for federation in (open_, secret):

@@ -36,8 +36,6 @@ from turnout.federation.handshake import handshake_of
 from turnout.federation.local import SUM_KEY, Federation, environment
 from turnout.io.audit import read_entries
 
-pytestmark = pytest.mark.slow
-
 CLIENTS = 6
 PROBLEM = f"""
 [problem]
@@ -118,7 +116,7 @@ feedback = "ef21"
 """
 
 
-@pytest.mark.tiers(quick=[], slow=["sppm-as"])
+@pytest.mark.tiers(quick=[], longer=["sppm-as"], slow=["scaffold, compressed"])
 @pytest.mark.parametrize(
     ("name", "more"),
     [
@@ -141,6 +139,7 @@ def test_nodes_give_the_compiled_run(place, name, more):
     assert real.ledger.totals() == expected.ledger.totals()
 
 
+@pytest.mark.slow
 def test_a_server_that_gets_only_sums_has_the_same_run(place):
     """SPPM-AS, whose replies are weighted by lambda_i / p_i."""
     with nodes(place, "sppm-as", run='aggregation = "sum"') as experiment, flower_run(place.server) as grid:
@@ -153,6 +152,7 @@ def test_a_server_that_gets_only_sums_has_the_same_run(place):
     assert real.ledger.totals() == expected.ledger.totals()
 
 
+@pytest.mark.slow
 def test_a_server_of_encrypted_sums_has_the_same_run(place):
     """SCAFFOLD, whose clients have states; every node has the members' key, and the server none."""
     pytest.importorskip("tenseal", reason="TenSEAL is not installed: pip install 'turnout[encrypted]'")
@@ -171,6 +171,7 @@ def test_a_server_of_encrypted_sums_has_the_same_run(place):
     assert real.ledger.totals()["exchanges"] == expected.ledger.totals()["exchanges"]
 
 
+@pytest.mark.longer
 def test_neither_a_killed_node_nor_a_resumed_server_changes_the_run(place):
     """SCAFFOLD, whose clients have states; the first server continues beyond its checkpoint before it ends."""
     with nodes(place, "scaffold", '[faults]\nmissing = "repeat"\n') as experiment:
@@ -208,8 +209,8 @@ DENSE = 300_000
 only_linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux reports the peak memory of a process")
 
 
-@only_linux
 @pytest.mark.everything
+@only_linux
 def test_memory_does_not_grow_with_the_replies(place, tmp_path):
     """One exchange of a large model with one client and with four."""
     rows = (f"{1 - 2 * (k % 2)} {k + 1}:1 {WIDE - k}:0.5" for k in range(8))
@@ -225,6 +226,7 @@ def test_memory_does_not_grow_with_the_replies(place, tmp_path):
     assert four["peak"] - one["peak"] < 3 * 8 * WIDE
 
 
+@pytest.mark.slow
 @only_linux
 def test_the_ledger_counts_the_bytes_that_are_sent(place, tmp_path):
     """The SuperLink's counts equal the ledger's; the messages have no equal chunks, which would be sent once."""
@@ -263,6 +265,7 @@ def totals_of(place, clients: int, sizes: tuple[int, ...]) -> list[dict]:
         place.stop(started)
 
 
+@pytest.mark.longer
 def test_only_the_paths_of_nodes_are_open(place):
     """With the authority's certificate alone nobody registers a node, starts a run or takes one over."""
     with httpx.Client(base_url=f"https://{place.server.address}", verify=place.server.ssl_context) as client:
@@ -277,6 +280,7 @@ def test_only_the_paths_of_nodes_are_open(place):
         httpx.get(f"https://{place.server.address}/health")
 
 
+@pytest.mark.longer
 @only_linux
 def test_a_strangers_request_takes_no_memory_of_the_superlink(place):
     """400 MB without a key, of unknown length."""
@@ -294,6 +298,7 @@ def test_a_strangers_request_takes_no_memory_of_the_superlink(place):
     assert peak() - before < 50_000
 
 
+@pytest.mark.longer
 @only_linux
 def test_a_full_disk_of_the_superlink_is_a_sentence(place):
     """And once there is room again, the next run is as any other."""
@@ -310,11 +315,13 @@ def test_a_full_disk_of_the_superlink_is_a_sentence(place):
         assert [*grid.get_node_ids()] == []
 
 
+@pytest.mark.slow
 def test_a_node_with_a_key_that_was_not_registered_is_refused(stranger):
     process, log = stranger
     assert process.wait(120) != 0 and "this key is not registered" in log.read_text()
 
 
+@pytest.mark.longer
 def test_a_node_needs_a_client_of_the_configuration(tmp_path):
     file = configuration(tmp_path, "fedavg")
     rest = ("--superlink", "localhost:1", "--authority", file, "--key", file, "--states", tmp_path)
@@ -322,6 +329,7 @@ def test_a_node_needs_a_client_of_the_configuration(tmp_path):
     assert code == 2 and f"has clients 0 to {CLIENTS - 1}, so that no node can be client {CLIENTS}" in wrong
 
 
+@pytest.mark.longer
 def test_the_end_of_a_run_that_the_superlink_ended_is_no_error(place):
     """It does so with a server that is too busy to send heartbeats while it writes the results."""
 
@@ -336,6 +344,7 @@ def test_the_end_of_a_run_that_the_superlink_ended_is_no_error(place):
         grid.get_node_ids()
 
 
+@pytest.mark.slow
 def test_the_wait_for_a_lost_superlink_is_limited(place, monkeypatch):
     monkeypatch.setattr(server_connection, "RECONNECT_TIMEOUT", 1.0)
     try:
@@ -349,6 +358,7 @@ def test_the_wait_for_a_lost_superlink_is_limited(place, monkeypatch):
 AVAILABLE = 'kind = "available"\nprobability = 0.9\nsampler = { kind = "full" }'
 
 
+@pytest.mark.slow
 def test_available_clients_are_those_that_are_connected(place):
     """Two nodes are stopped after the first rounds; later cohorts of all available clients do not include them."""
     place.file = configuration(place.folder, "fedavg", change=('kind = "nice"\nsize = 3', AVAILABLE))

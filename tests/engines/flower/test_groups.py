@@ -92,7 +92,7 @@ def written(folder: Path, name: str, text: str):
     return read(file)
 
 
-@pytest.mark.tiers(quick=[], longer=["hubs"])
+@pytest.mark.tiers(quick=[], slow=["hubs"])
 @pytest.mark.parametrize(("place", "hubs"), [(InProcess, ""), (InProcessHubs, "[hubs]\ncount = 2\n")], ids=["flat", "hubs"])
 def test_personal_leaves_stay_at_the_nodes(place, hubs, tmp_path):
     """Also where hubs add the shared ones up, and forward the metrics of each client."""
@@ -109,7 +109,7 @@ def test_personal_leaves_stay_at_the_nodes(place, hubs, tmp_path):
     assert trace.ledger.totals()["bytes_up"] == 3 * 3 * 8 * (64 * 4 + 4)
 
 
-@pytest.mark.tiers(quick=[], longer=["svd-ranks2"])
+@pytest.mark.tiers(quick=[], slow=["svd-ranks2"])
 @pytest.mark.parametrize(("trained", "ranks"), [("alternating", None), ("stacked", None), ("svd", [2, 1, 2, 1])])
 def test_nodes_with_adapters_give_the_compiled_run(tmp_path, trained, ranks):
     head, _, tail = PERSONAL.partition("[groups.personal]")

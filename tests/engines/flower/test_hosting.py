@@ -60,7 +60,7 @@ def test_clients_of_one_process_give_the_compiled_run(place):
     assert real.ledger.totals() == expected.ledger.totals()
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @pytest.mark.parametrize(("seconds", "said"), [(-600, "behind"), (600, "ahead of")])
 def test_a_node_with_a_wrong_clock_says_so(place, monkeypatch, seconds, said):
     for module in (node_connection, hosting):

@@ -35,7 +35,7 @@ CASES = {name: ALGORITHMS[name] for name in ("fedavg", "scaffold", "feddcd", "sc
 """Sums; of states too; replies that are sent on; messages with parts of each client."""
 
 
-@pytest.mark.tiers(quick=[], slow=["scaffnew"], longer=["fedavg"])
+@pytest.mark.tiers(quick=[], slow=["fedavg", "scaffnew"])
 @pytest.mark.parametrize("name", CASES)
 def test_hubs_of_hubs_play_the_compiled_run(name):
     """Numbers to 1e-10, all counts, and what passes each link."""
@@ -70,7 +70,7 @@ def silent(kind, number, reply):
     return None if kind == "ask" and number <= 2 else reply
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_hub_of_a_hub_that_is_away_takes_its_clients_along_and_brings_them_back():
     """The run is that without hubs in which these clients do not answer, with the weights of the others."""
     experiment = configured(FULL + FEDAVG + SKIP, LEVELS)

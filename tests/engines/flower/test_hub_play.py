@@ -45,7 +45,7 @@ ALGORITHMS = {
 }
 
 
-@pytest.mark.tiers(quick=["fedavg-consecutive"], longer=["ef21 above-consecutive", "sppm-in turn"], slow=["*-in turn"])
+@pytest.mark.tiers(quick=[], longer=["fedavg-consecutive"], slow=["*-in turn", "ef21 above-consecutive"])
 @pytest.mark.parametrize("hubs", ["count = 3", f"of = {[k % 4 for k in range(CLIENTS)]}"], ids=["consecutive", "in turn"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_hubs_play_the_compiled_run(name, hubs):
@@ -61,7 +61,7 @@ def test_hubs_play_the_compiled_run(name, hubs):
     assert not {"ask", "sum"} & {*place.headers}
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_statistics_of_models_are_those_of_each_hub_and_then_their_mean(tmp_path, monkeypatch):
     """Running means of batch normalisation, in PyTorch."""
     pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'turnout[torch]'")
@@ -84,7 +84,7 @@ KEEPS = in_hubs('kind = "scaffold"\nlr = 0.001\nsteps = 2', more='up = { kind = 
 """Clients and hubs with states of their own."""
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_goes_on_from_its_checkpoint():
     """Hubs and clients find the states that they had then, though they have played a round since."""
     experiment = configured(KEEPS, rounds=5)
@@ -125,7 +125,7 @@ def test_a_hub_that_is_started_again_in_a_round_plays_it_anew(tmp_path, asked):
     assert untimed(trace) == untimed(expected)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_hub_whose_states_are_gone_says_so():
     """A reply that is not needed any more is not computed anew from others."""
     experiment = configured(KEEPS + SKIP)
@@ -139,7 +139,7 @@ def test_a_hub_whose_states_are_gone_says_so():
     assert any("which this hub does not have: give it its former folder" in reason for reason in place.counts)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_reply_that_is_lost_is_sent_again():
     """Without playing again: each node is asked as often as in the compiled run."""
     experiment, replies = configured(in_hubs(FEDAVG) + REPEAT), []
@@ -155,7 +155,7 @@ def test_a_reply_that_is_lost_is_sent_again():
     assert sum(len(clients) for kind, clients in place.nodes_of[1].asked if kind == "ask") == 4 * 3 * 2
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_hub_at_work_is_waited_for():
     """Longer than a deadline, of a microsecond; it plays once."""
     experiment = configured(in_hubs(FEDAVG) + REPEAT)
@@ -167,7 +167,7 @@ def test_a_hub_at_work_is_waited_for():
     assert sum(len(clients) for kind, clients in place.nodes_of[1].asked if kind == "ask") == 4 * 3 * 2
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_hub_that_makes_no_further_exchange_is_left_out_of_the_round():
     """With "skip", it is asked again once, after it has said that it is at work."""
     experiment = configured(in_hubs(FEDAVG) + SKIP)
@@ -221,7 +221,27 @@ BAD_HUBS = {
 }
 
 
-@pytest.mark.tiers(quick=[], slow=["*"])
+@pytest.mark.tiers(
+    longer=["NaN"],
+    slow=[
+        "garbage",
+        "longer",
+        "single",
+        "two",
+        "negative",
+        "many",
+        "more arrive",
+        "a fraction",
+        "unknown",
+        "elsewhere",
+        "no counts",
+        "others",
+        "later",
+        "endless",
+        "busy",
+        "blames others",
+    ],
+)
 @pytest.mark.parametrize("name", BAD_HUBS)
 def test_what_a_hub_may_not_say_is_counted_and_never_used(name):
     """The run is that of the other hubs."""
@@ -235,7 +255,7 @@ def test_what_a_hub_may_not_say_is_counted_and_never_used(name):
     assert reason in said and place.counts[said] == 4
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_robust_mean_is_taken_in_each_hub_and_of_hubs():
     """As in the compiled run."""
     experiment = configured(in_hubs(FEDAVG).replace("size = 2", "size = 3"), run='aggregation = { kind = "median" }')
@@ -244,7 +264,7 @@ def test_a_robust_mean_is_taken_in_each_hub_and_of_hubs():
     assert untimed(trace) == untimed(expected)
 
 
-@pytest.mark.tiers(quick=[], longer=["1000000.0"])
+@pytest.mark.tiers(quick=[], slow=["1000000.0"])
 @pytest.mark.parametrize("lie", [-1e6, 1e6])
 def test_two_malicious_hubs_of_ten_are_outvoted(lie):
     """Each entry of the change is among those of honest hubs, whatever two hubs say that they have found."""
@@ -280,7 +300,7 @@ def test_what_hubs_compress_has_no_norm_to_bound():
         compiled(experiment)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_hub_that_is_away_has_not_answered_and_comes_back():
     place = InProcessHubs(configured(in_hubs(FEDAVG) + SKIP))
     session, arrived = place.session(), []
@@ -293,7 +313,7 @@ def test_a_hub_that_is_away_has_not_answered_and_comes_back():
     assert passed(session.trace)[0][:2] == (4, 4 * 3)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_that_needs_all_hubs_ends_in_a_sentence():
     place = InProcessHubs(configured(in_hubs(FEDAVG)))
     session = place.session()
@@ -319,7 +339,7 @@ def test_a_hub_that_is_refused_again_and_again_is_left_out(missing, monkeypatch)
     assert session.engine.facts()["federation"]["left_out"] == [f"client {i}" for i in range(4, 8)]
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_client_that_gives_no_usable_reply_is_told_by_its_hub():
     """By name, as without hubs."""
     experiment = configured(in_hubs(FEDAVG).replace("size = 2", "size = 4") + SKIP)
@@ -330,7 +350,7 @@ def test_a_client_that_gives_no_usable_reply_is_told_by_its_hub():
     assert status["name"] == "client 5" and sum(status["unusable"].values()) > 0
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_times_are_those_that_the_server_measured():
     """What hubs claim is never longer than what passed; the rest is that of the link."""
 
@@ -407,7 +427,7 @@ class Both(t.InHubs):
         return server._replace(x=server.x + ask(self.sampler, self.algorithm.train, (server.x, None)).mean())
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_codecs_do_not_go_with_exchanges_of_the_server_itself():
     """Hubs add replies to these up, and payloads of a codec are no numbers to add."""
     experiment = configured(ALGORITHMS["coded"])

@@ -88,7 +88,7 @@ def test_a_hub_of_encrypted_sums_reads_none(secret):
     assert not any(np.all(np.abs(one.view("int64")) < 2**55) for one in sums)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_client_with_another_key_is_refused_also_in_another_hub():
     place = InProcessHubs(configured(FULL + FEDAVG + SKIP, run=ENCRYPTED))
     key = SumKey(new_key(), CLIENTS)
@@ -159,7 +159,7 @@ def test_a_hub_writes_down_what_it_was_asked(tmp_path):
     assert session.trace.ledger.totals()["server_arrivals"] == 2 * 3
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_a_node_of_a_hub_decrypts_only_what_it_is_asked_rightly(secret):
     """A hub is to its clients what a server is: no single reply, and no key that is none."""
     place, _ = secret

@@ -67,7 +67,7 @@ def experiment_of(name: str, hubs: str):
     return Reader("file.toml", text, tomllib.loads(text)).experiment("file")
 
 
-@pytest.mark.tiers(quick=[], slow=["scaffold-consecutive", "fedopt-in turn", "repeats-in turn"])
+@pytest.mark.tiers(quick=[], longer=["scaffold-consecutive"], slow=["fedopt-in turn", "repeats-in turn"])
 @pytest.mark.parametrize("hubs", ["count = 3", f"of = {[k % 4 for k in range(CLIENTS)]}"], ids=["consecutive", "in turn"])
 @pytest.mark.parametrize("name", ALGORITHMS)
 def test_a_hub_serves_a_cohort_of_its_own(name, hubs):

@@ -102,7 +102,7 @@ def test_hubs_go_with_every_sampler(name):
     assert (place.payloads["down"], place.payloads["up"]) == found[3:]
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_through_hubs_goes_on_from_its_checkpoint():
     """Another server finds the hubs, and the private states, as they were."""
     experiment = configured(ALGORITHMS["scaffold"])
@@ -116,7 +116,7 @@ def test_a_run_through_hubs_goes_on_from_its_checkpoint():
     np.testing.assert_allclose(second.trace.x, compiled(experiment).x, rtol=1e-10)
 
 
-@pytest.mark.tiers(quick=[], longer=["skip"])
+@pytest.mark.tiers(quick=[], slow=["skip"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_simulated_losses_are_those_of_the_compiled_run(missing):
     """A reply that is lost by configuration is not in the sum."""
@@ -160,7 +160,7 @@ def test_a_wrong_reply_of_a_client_does_not_pass_its_hub(name):
     assert place.nodes_of[1].counts["not finite"] > 0
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_client_whose_reply_was_refused_computes_it_anew():
     """The server asks it again through its hub, and adds a sum of its reply alone."""
     experiment = configured(ALGORITHMS["scaffold"] + '[faults]\nmissing = "repeat"\n')
@@ -193,7 +193,7 @@ BAD_HUBS = {
 }
 
 
-@pytest.mark.tiers(quick=["garbage"], longer=["single", "no sum", "counts", "others"])
+@pytest.mark.tiers(quick=[], longer=["no sum", "counts", "others", "garbage"], slow=["single"])
 @pytest.mark.parametrize("name", BAD_HUBS)
 def test_a_wrong_sum_of_a_hub_is_counted_and_never_reaches_the_aggregate(name):
     """The run is that of the clients of the other hubs: client 0 is one of them."""
@@ -221,7 +221,7 @@ def seen_at(hub: int, honest: dict, factor: float, kind: str, reply: bytes) -> b
     return encode(scaled, None, header)
 
 
-@pytest.mark.tiers(quick=[], longer=["1000000.0"])
+@pytest.mark.tiers(quick=[], slow=["1000000.0"])
 @pytest.mark.parametrize("lie", [-1e6, 1e6])
 def test_two_malicious_hubs_of_ten_are_outvoted(lie):
     """A robust mean has every reply: each entry of the change is among those of honest clients, whatever two hubs send."""
@@ -237,7 +237,7 @@ def test_two_malicious_hubs_of_ten_are_outvoted(lie):
     assert passed(session.trace)[0][2] == 20
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_hub_that_is_refused_again_and_again_is_left_out():
     experiment = configured(FULL + FEDAVG + SKIP, rounds=MOST_REFUSED + 2)
     place = InProcessHubs(experiment, {1: partial(another_sum, lambda total, header: b"garbage")})
@@ -380,6 +380,7 @@ def test_requests_in_flight_are_refused():
         InProcessHubs(experiment).session()
 
 
+@pytest.mark.longer
 def test_speeds_of_hubs_are_those_of_the_network():
     """[hubs] latency and [devices] are for runs on a clock of their own."""
     experiment = configured(FULL + FEDAVG + "[devices]\nlatency = 0.1\n", "count = 3\nlatency = 0.5")

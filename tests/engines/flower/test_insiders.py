@@ -104,6 +104,7 @@ def test_a_registered_number_of_rows_counts_whatever_the_node_says():
     assert (nodes[1].rows, nodes[1].claimed, nodes[0].claimed) == (7, False, True)
 
 
+@pytest.mark.longer
 def test_the_summary_says_that_rows_are_a_claim():
     federation = InProcess(EXPERIMENT, {1: hello(rows=3_000_000)}, Registry((replace(KEYS[0], rows=1), *KEYS[1:])))
     facts = federation.session().engine.facts()["federation"]
@@ -153,6 +154,7 @@ def test_a_lost_reply_is_not_computed_anew():
     assert len(seen) == 8 and federation.counts["late or missing"] == 1
 
 
+@pytest.mark.tiers(longer=["misdeed-not finite"])
 @pytest.mark.parametrize(("misdeed", "why"), [(times(np.nan), "not finite"), (silent, "no reply within 60 s")])
 def test_a_client_that_never_answers_well_ends_the_run_in_a_sentence(misdeed, why, told):
     """Under "repeat", after a number of requests, each of which is told by the client's name."""

@@ -91,6 +91,7 @@ def asked(made: Made, message: str) -> list[int]:
     return [reply.error.code for reply in response.messages_list]
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("size", [10, 2 * SMALL])
 def test_a_message_is_kept_until_it_is_confirmed_large_ones_in_files(made, size):
     message = sent(made, size)
@@ -105,6 +106,7 @@ def test_a_message_is_kept_until_it_is_confirmed_large_ones_in_files(made, size)
     assert not len(store) and not store.files
 
 
+@pytest.mark.longer
 def test_a_superlink_that_is_started_again_knows_runs_and_nodes_but_no_messages(made, tmp_path):
     message = sent(made, 10)
     assert asked(made, message) == []
@@ -114,6 +116,7 @@ def test_a_superlink_that_is_started_again_knows_runs_and_nodes_but_no_messages(
     assert asked(again, sent(again, 10)) == []
 
 
+@pytest.mark.longer
 def test_a_run_that_ends_leaves_no_messages_and_all_of_its_traffic(made):
     for size in (10, 2 * SMALL):
         sent(made, size)
@@ -124,6 +127,7 @@ def test_a_run_that_ends_leaves_no_messages_and_all_of_its_traffic(made):
     assert (run.bytes_sent, run.bytes_recv, run.status.status) == (10 + 2 * SMALL, 2, Status.FINISHED)
 
 
+@pytest.mark.longer
 def test_a_node_that_goes_is_unknown_after_a_second_and_one_that_comes_is_known_at_once(made, monkeypatch):
     now = [0.0]
     monkeypatch.setattr(link_state, "time", SimpleNamespace(monotonic=lambda: now[0]))

@@ -101,7 +101,7 @@ def test_any_coming_and_going_is_that_of_lost_replies(present):
     np.testing.assert_array_equal(real.trace.x, lost(present).trace.x)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 @settings(max_examples=15, deadline=None)
 @given(st.lists(st.sets(st.integers(0, CLIENTS - 1), min_size=1), min_size=ROUNDS, max_size=ROUNDS))
 def test_the_sampler_of_available_clients_draws_nobody_who_is_away(present):
@@ -113,7 +113,7 @@ def test_the_sampler_of_available_clients_draws_nobody_who_is_away(present):
     assert totals["contacts"] == totals["arrivals"] == totals["available"] == sum(map(len, present))
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_with_repeat_the_run_waits_for_who_is_needed(monkeypatch, told):
     """And is the run of all clients."""
     federation = Changing(REPEATING, [{0, 1, 2}], quorum=0.75)

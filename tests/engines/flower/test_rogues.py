@@ -31,8 +31,6 @@ from turnout.experiment.config import read
 from turnout.federation.handshake import handshake_of
 from turnout.federation.local import Federation
 
-pytestmark = pytest.mark.slow
-
 CLIENTS, ROGUE, STRANGER = 3, 2, 3
 HELPERS = Path(__file__).parents[2] / "helpers"
 REFUSED = {
@@ -112,6 +110,7 @@ class Watchful(Mailbox):
         return super().send(letters, kind, *rest)
 
 
+@pytest.mark.longer
 def test_a_wrong_reply_is_counted_and_never_reaches_the_aggregate(place):
     """A node with another configuration and a registered key says that it is client 0 at the same time."""
     other = place.folder / "other.toml"
@@ -141,6 +140,7 @@ def test_a_wrong_reply_is_counted_and_never_reaches_the_aggregate(place):
     assert re.search("duplicate reply|Message with ID .* does not exist", (place.folder / "superlink.log").read_text())
 
 
+@pytest.mark.longer
 def test_a_request_for_another_configuration_is_not_answered(place):
     """Such as one to a node that was restarted with another configuration after the handshake."""
     experiment = read(place.file)
@@ -154,6 +154,7 @@ def test_a_request_for_another_configuration_is_not_answered(place):
     assert sum(mailbox.counts.values()) == 2 * len(asked) and all(reason.startswith("error 2") for reason in +mailbox.counts)
 
 
+@pytest.mark.slow
 def test_no_node_answers_for_another_node_or_in_another_run(place):
     """A node that was not asked replies to a message to another one, while that one is stopped."""
     start_rogue(place, "usurp")
@@ -174,6 +175,7 @@ def test_no_node_answers_for_another_node_or_in_another_run(place):
     assert "`metadata.run_id` is invalid" in (place.folder / "superlink.log").read_text()
 
 
+@pytest.mark.slow
 def test_a_node_is_the_client_of_its_key(place):
     """A node with a registered key and the right configuration says that it is client 0, which is there; client 2 is absent."""
     rest = ("--superlink", place.server.address, "--authority", place.server.authority, "--key", place.key(STRANGER))
@@ -213,16 +215,19 @@ UNKNOWN_CLIENTS = [hello(client, 1) for client in ("0", 0.0, True, None, -1, CLI
 WITHOUT_ROWS = [hello(0, rows) for rows in ("1", 1.0, True, None, 0, -1)]
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("body", [*MALFORMED, *UNKNOWN_CLIENTS, *WITHOUT_ROWS])
 def test_a_malformed_hello_is_refused(body):
     assert parse_hello(body, EXPECTED, CLIENTS).refusal is not None
 
 
+@pytest.mark.longer
 def test_a_valid_hello_is_accepted():
     for client in range(CLIENTS):
         assert parse_hello(hello(client, 7), EXPECTED, CLIENTS) == Hello(client, 7, None)
 
 
+@pytest.mark.slow
 def test_a_nodes_configuration_has_to_be_the_servers():
     fields = {"client": 1, "rows": 7, **vars(replace(EXPECTED, configuration="another"))}
     client, _, reason, *_ = parse_hello(json.dumps(fields).encode(), EXPECTED, CLIENTS)

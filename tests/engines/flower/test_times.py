@@ -43,11 +43,13 @@ def played(monkeypatch):
     return experiment, session.run()
 
 
+@pytest.mark.longer
 def test_an_exchange_takes_until_the_last_reply_and_devices_are_not_simulated(played):
     _, session = played
     assert session.trace.frame["seconds"].to_list() == [SECONDS.sum() * round for round in range(4)]
 
 
+@pytest.mark.longer
 def test_the_measured_speeds_replay_the_run(played, tmp_path):
     experiment, session = played
     file = tmp_path / "devices.csv"
