@@ -2,9 +2,10 @@
 
 `published_numbers.toml` has the published accuracies, where they were read, and the faults that were read in released programs.
 Ours are read from `results/niid-bench`. Accuracies depend on rows, rounds and networks, so SCAFFOLD minus FedAvg is compared,
-in points.
+in points. It has the rounds that the FedAvg paper prints too, beside ours of `results/fedavg`.
 """
 
+import math
 import re
 import tomllib
 from functools import cache
@@ -14,7 +15,8 @@ from typing import NamedTuple
 import claims
 
 FILE = Path(__file__).with_suffix(".toml")
-MARKS = ("<!-- published cells -->", "<!-- published switches -->")
+MARKS = ("<!-- published cells -->", "<!-- published switches -->", "<!-- published rounds -->")
+ROUNDS, ONE = ("fedavg", "97-test-accuracy-rounds"), "one"
 RESULT, TABLE, RIVAL, RIGHT = "niid-bench", "last-accuracy-exchanges", "fedavg", "scaffold"
 
 HOLDS, EXPLAINED, PARTLY, OPEN, UNDECIDED, UNTESTED = (
@@ -72,7 +74,9 @@ def verdict(cell: dict) -> str:
 
 def inserted(text: str) -> str:
     """Return a page with the tables in the place of the marks."""
-    return text.replace(MARKS[0], cells()).replace(MARKS[1], switches()) if MARKS[0] in text else text
+    for mark, table in zip(MARKS, (cells, switches, rounds), strict=True):
+        text = text.replace(mark, table()) if mark in text else text
+    return text
 
 
 def cells() -> str:
@@ -106,11 +110,42 @@ def switches() -> str:
     return "\n".join(lines)
 
 
+def rounds() -> str:
+    """Return the table of the rounds of FedAvg, with how many times fewer they are than with one client a round."""
+    lines = ["| problem | C | printed | here | verdict |", "| --- | --- | --- | --- | --- |"]
+    for entry in declared()["rounds"]:
+        problem, printed = title(entry["problem"], study="fedavg"), entry["printed"]
+        ours = {row["method"]: row for row in claims.rows(*ROUNDS) if row["problem"] == entry["problem"]}
+        costs = {method: float(row["cost"]) for method, row in ours.items()}
+        for method in printed:
+            share, row, told = title(method, "methods", "fedavg").removeprefix("C = "), ours.get(method), "–"
+            if row:
+                low, high = (f"{float(row[end]):,g}".replace("inf", "never") for end in ("low", "high"))
+                told = _fewer(costs, method, f" ({low} – {high})")
+            held = rounds_verdict(printed[method], row)
+            lines.append(f"| {problem} | {share} | {_fewer(printed, method)} | {told} | **{held}** |")
+    return "\n".join(lines)
+
+
+def rounds_verdict(printed: float, row: dict | None) -> str:
+    """Return whether a printed number of rounds lies in the range of ours."""
+    if row is None:
+        return UNTESTED
+    low, high = float(row["low"]), float(row["high"])
+    return HOLDS if low <= printed <= high else f"{OPEN}: {'fewer' if high < printed else 'more'}"
+
+
+def _fewer(costs: dict[str, float], method: str, spread: str = "") -> str:
+    cost, most = costs[method], costs.get(ONE, math.inf)
+    times = f", {most / cost:.1f} ×" if method != ONE and most < math.inf and cost < math.inf else ""
+    return f"{cost:,g}".replace("inf", "never") + spread + times
+
+
 @cache
-def title(problem: str) -> str:
-    """Return the title of a problem of the study."""
-    path = claims.ROOT / "src" / "turnout" / "papers" / "niid-bench" / "problems.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))["problems"][problem]["title"]
+def title(name: str, part: str = "problems", study: str = RESULT) -> str:
+    """Return the title of a problem or of a method of a study."""
+    path = claims.ROOT / "src" / "turnout" / "papers" / study / f"{part}.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))[part][name]["title"]
 
 
 def _points(found: Percent) -> str:

@@ -41,6 +41,7 @@ def test_switches_are_methods_of_the_study_and_sources_are_read_at_a_commit():
 def test_the_page_has_every_cell_and_every_switch():
     page = NUMBERS.inserted((ROOT / "docs" / "published-numbers.md").read_text())
     assert not any(mark in page for mark in NUMBERS.MARKS)
+    assert NUMBERS.rounds() in page
     for table, entries in ((NUMBERS.cells(), CELLS), (NUMBERS.switches(), NUMBERS.declared()["switches"])):
         rows = [re.split(r"(?<!\\) \| ", line) for line in table.splitlines()[2:]]
         assert table in page and len(rows) == len(entries) and all(map(all, rows))
@@ -53,12 +54,26 @@ def test_differences_are_of_accuracies_with_the_ends_that_are_furthest_apart():
     assert found == pytest.approx((mine.value - rival.value, mine.low - rival.high, mine.high - rival.low))
 
 
-@pytest.mark.parametrize(("method", "row"), [("one", "| 0, one client a round | 316 "), ("tenth", "| 0.1, ten clients | 87 ")])
-def test_rounds_of_fedavg_are_those_of_the_result(method, row):
-    table = NUMBERS.claims.rows("fedavg", "97-test-accuracy-rounds")
-    (mine,) = (each for each in table if each["method"] == method)
-    cost, low, high = (f"{float(mine[column]):g}" for column in ("cost", "low", "high"))
-    assert f"{row}| {cost} ({low} – {high}) |" in (ROOT / "docs" / "published-numbers.md").read_text()
+def test_the_page_has_all_printed_rounds_with_their_printed_speed_ups_and_all_of_ours():
+    """The speed-ups are those in brackets in table 1 of the paper, which has one for each number of rounds."""
+    rows = [line.split(" | ") for line in NUMBERS.rounds().splitlines()[2:]]
+    assert [printed.partition(", ")[2] for _, _, printed, *_ in rows] == [
+        *("", "3.6 ×", "4.1 ×", "4.2 ×", "4.5 ×"),
+        *("", "4.9 ×", "5.3 ×", "7.4 ×", "8.6 ×"),
+    ]
+    table = NUMBERS.claims.rows(*NUMBERS.ROUNDS)
+    ours = {(entry["problem"], method) for entry in NUMBERS.declared()["rounds"] for method in entry["printed"]}
+    assert {(row["problem"], row["method"]) for row in table} <= ours
+    assert len([row for row in rows if row[3] != "–"]) == len(table)
+
+
+@pytest.mark.parametrize(
+    ("printed", "verdict"), [(52, "holds"), (55, "holds"), (87, "not explained: fewer"), (51, "not explained: more")]
+)
+def test_rounds_hold_within_the_range_of_ours(printed, verdict):
+    assert NUMBERS.rounds_verdict(printed, {"low": "52.0", "high": "55.0"}) == verdict
+    assert NUMBERS.rounds_verdict(printed, {"low": "inf", "high": "inf"}) == "not explained: more"
+    assert NUMBERS.rounds_verdict(printed, None) == "not played"
 
 
 @pytest.mark.parametrize(
