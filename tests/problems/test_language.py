@@ -385,15 +385,16 @@ def test_configurations_name_models_and_folders(kind, model, metric, pythia_fold
 
 def test_what_does_not_fit_is_one_sentence(pythia_folder, bert_folder, tmp_path):
     small = saved(neox(vocab_size=8), tmp_path / "small")
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    for name in ("config.json", "tokenizer.json"):
-        (bare / name).write_text((pythia_folder / name).read_text())
+    bare, mute = tmp_path / "bare", tmp_path / "mute"
+    for folder, name in ((bare, "config.json"), (bare, "tokenizer.json"), (mute, "config.json")):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text((pythia_folder / name).read_text())
     mistakes = [
         (lambda: language(bare), "has no model.safetensors"),
         (lambda: language(bert_folder), "architecture 'distilbert', not 'gpt_neox'"),
         (lambda: classifier(pythia_folder), "architecture 'gpt_neox', not 'distilbert'"),
-        (lambda: language(tmp_path), "no tokenizer.json"),
+        (lambda: language(tmp_path), "config.json: cannot be read"),
+        (lambda: language(mute), "no tokenizer.json"),
         (lambda: language(tmp_path, tokenizer=bare), "config.json: cannot be read"),
         (lambda: language(small), "the tokenizer has 11 tokens, and the model 8"),
         (lambda: language(vocabulary=9, **TINY), "256 tokens, and the model 9: .* or a larger vocabulary"),
