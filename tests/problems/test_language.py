@@ -272,10 +272,16 @@ def test_tokens_are_those_of_transformers(pythia_folder):
     assert [row[row >= 0].tolist() for row in rows] == known
 
 
-def test_without_a_tokenizer_bytes_are_tokens():
+def test_without_a_tokenizer_bytes_are_tokens(tmp_path):
+    """Of a model that learnt bytes too, when it is read back."""
     problem = language(texts=["é", "ab", "abc"] * 4, length=2, **TINY)
     assert problem.rows[0][:3].tolist() == [[0xC3, 0xA9], [97, 98], [97, 98]]
-    assert problem.start(jax.random.key(0)).embed_out.weight.shape == (256, 8)
+    x = single(problem.start(jax.random.key(0)))
+    assert x.embed_out.weight.shape == (256, 8)
+    problem.save_pretrained(tmp_path, x)
+    again = language(tmp_path, texts=["é", "ab", "abc"] * 4, length=2)
+    np.testing.assert_array_equal(again.rows[0], problem.rows[0])
+    np.testing.assert_array_equal(single(again.start(jax.random.key(1))).embed_out.weight, x.embed_out.weight)
 
 
 @pytest.mark.slow
