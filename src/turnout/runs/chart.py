@@ -23,7 +23,9 @@ def chart(traces: Mapping[str, Trace], price: Price | None = None, metric: str |
         >>> import turnout as t
         >>> problem = t.Quadratic.random(12, 5)
         >>> runs = {f"{size} clients": t.run(t.MbGd(t.Nice(size), lr=0.1), problem, rounds=9) for size in (3, 6)}
-        >>> t.chart(runs, t.LinearPrice(exchanges=1.0, contacts=0.1), metric="value")  # doctest: +SKIP
+        >>> drawn = t.chart(runs, t.LinearPrice(exchanges=1.0, contacts=0.1), metric="value")
+        >>> len(drawn.to_dict()["concat"])
+        1
     """
     altair = extra("altair", "a chart", "report")
     from turnout.report.compared import compared

@@ -86,7 +86,7 @@ class FileTokenizer:
 
 
 def tokenizer_of(tokenizer: str | Path | None, folder: Path | None = None, vocabulary: int = 0) -> Tokenizer:
-    """Return a tokenizer: by default that of the model, or bytes where there is no folder or a model of bytes without a tokenizer.
+    """Return a tokenizer; by default that of the model, or bytes where there is no folder, or one of a model of bytes without it.
 
     Args:
         tokenizer: Its folder; None for the default.
