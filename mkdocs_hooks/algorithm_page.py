@@ -2,11 +2,13 @@
 
 import ast
 import doctest
+from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import curves
 import mathematics
+from facts import fact
 
 import turnout
 from turnout.core.seeds import Seeds
@@ -38,7 +40,7 @@ def rest(name: str, cls: type) -> str:
     call, before, algorithm = example(name, cls)
     flies = hasattr(algorithm, "in_flight")
     clients = "eight clients in two hubs" if algorithm.works_in_hubs else "eight clients"
-    table = calls(NamedPlan(name, estimated(name, cls), ()))
+    table = known("table", name, cls, lambda: sent(name, cls))
     return "\n\n".join([
         f'In configurations it is `kind = "{KINDS[cls]}"` of `[algorithm]` ([configuration](../../configuration.md)).',
         "## Update",
@@ -46,9 +48,21 @@ def rest(name: str, cls: type) -> str:
         "[Notation](../../notation.md) explains the symbols.",
         "## What a round sends",
         f"`{call}`, with {clients} and three parameters, as [`turnout describe`](../../describe.md) tells:",
-        markdown(Grid("", table.headings, table.rows)).partition("\n\n")[2],
+        table,
         *(["## A measured run", curves.section(name, call, before, flies)] if curves.drawn(algorithm) else []),
     ])  # fmt: skip
+
+
+def known(what: str, name: str, cls: type, compute: Callable[[], Any]) -> Any:
+    """Return compute(), which is about the example of an algorithm, or what is kept of it."""
+    call, before, _ = example(name, cls)
+    return fact(what, name, cls, f"{before}\n{call}", compute)
+
+
+def sent(name: str, cls: type) -> str:
+    """Return the table of what a round of the example sends, in Markdown."""
+    table = calls(NamedPlan(name, estimated(name, cls), ()))
+    return markdown(Grid("", table.headings, table.rows)).partition("\n\n")[2]
 
 
 @cache

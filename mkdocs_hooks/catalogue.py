@@ -83,6 +83,11 @@ def families(algorithms: dict[str, type]) -> dict[str, dict[str, type]]:
 @cache
 def family_of(name: str, cls: type) -> str:
     """Return the family of an algorithm, by what it is made of and what its clients do."""
+    return algorithm_page.known("family", name, cls, lambda: found_family(name, cls))
+
+
+def found_family(name: str, cls: type) -> str:
+    """Return the family of an algorithm from its class and its traces."""
     algorithm = algorithm_page.example(name, cls).algorithm
     parts = [getattr(algorithm, field.name) for field in fields(algorithm)]
     if algorithm.works_in_hubs or hasattr(algorithm, "in_flight"):
@@ -124,21 +129,25 @@ def queries(call: Call) -> float:
 
 def row(name: str, cls: type) -> tuple[str, ...]:
     """Return the cells of an algorithm."""
+    link = f"[`{name}`](reference/algorithms/{name.lower()}.md)"
+    return link, *algorithm_page.known("row", name, cls, lambda: counted(name, cls)), promises().get(name, "")
+
+
+def counted(name: str, cls: type) -> list[str]:
+    """Return the cells of an algorithm that its traces tell."""
     estimate = algorithm_page.estimated(name, cls)
     grid = calls(NamedPlan(name, estimate, ()))
     asked = [call for call in estimate.calls if call.site.level == 0]
     cells = dict(zip(grid.headings, zip(*grid.rows, strict=True), strict=True))
     sizes = estimate.vector_bytes
-    return (
-        f"[`{name}`](reference/algorithms/{name.lower()}.md)",
+    return [
         amount(estimate.client.vectors, estimate.client.bytes, sizes) or "nothing",
         joined(cells["exchanges"]),
         joined(amount(call.site.vectors_down, call.site.bytes_down, sizes) for call in asked),
         joined(amount(call.site.vectors_up, call.site.bytes_up, sizes) for call in asked),
         joined(cells["server reads"]),
         compressible(name, cls),
-        promises().get(name, ""),
-    )
+    ]
 
 
 def joined(parts) -> str:

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 from contextlib import redirect_stdout
-from functools import cache
+from functools import cache, partial
 from html import escape
 from pathlib import Path
 
@@ -135,13 +135,15 @@ def main() -> None:
     sys.path.insert(0, str(Path(__file__).parent))
     import algorithm_page
     import reference
+    from facts import fact
 
-    programs = {}
+    made = {}
     for name, cls in reference.algorithms().items():
         call, before, algorithm = algorithm_page.example(name, cls)
         if drawn(algorithm):
-            programs[name] = program(call, before, hasattr(algorithm, "in_flight"))
-    sys.stdout.write(json.dumps({name: curve(text) for name, text in programs.items()}))
+            text = program(call, before, hasattr(algorithm, "in_flight"))
+            made[name] = fact("curve", name, cls, text, partial(curve, text))
+    sys.stdout.write(json.dumps(made))
 
 
 if __name__ == "__main__":

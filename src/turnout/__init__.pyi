@@ -175,6 +175,7 @@ from .runs.callbacks import BestParameters as BestParameters
 from .runs.callbacks import Callback as Callback
 from .runs.callbacks import EachClient as EachClient
 from .runs.callbacks import EarlyStopping as EarlyStopping
+from .runs.chart import chart as chart
 from .runs.own_metrics import Metric as Metric
 from .runs.peft import load_peft as load_peft
 from .runs.peft import save_peft as save_peft

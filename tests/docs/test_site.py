@@ -44,7 +44,7 @@ def build(folder: Path, execute: bool) -> None:
 @pytest.mark.everything
 def test_tutorials_show_what_they_print(tmp_path):
     build(tmp_path / VERSION, execute=True)
-    for name in ("comparison", "federation", "own_method", "pytorch"):
+    for name in ("adapters", "comparison", "federation", "hubs", "own_method", "pytorch"):
         assert "jp-OutputArea-output" in (tmp_path / VERSION / "tutorials" / f"{name}.html").read_text(), name
 
 

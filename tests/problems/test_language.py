@@ -273,10 +273,16 @@ def test_tokens_are_those_of_transformers(pythia_folder):
 
 
 @pytest.mark.longer
-def test_without_a_tokenizer_bytes_are_tokens():
+def test_without_a_tokenizer_bytes_are_tokens(tmp_path):
+    """Of a model that learnt bytes too, when it is read back."""
     problem = language(texts=["é", "ab", "abc"] * 4, length=2, **TINY)
     assert problem.rows[0][:3].tolist() == [[0xC3, 0xA9], [97, 98], [97, 98]]
-    assert problem.start(jax.random.key(0)).embed_out.weight.shape == (256, 8)
+    x = single(problem.start(jax.random.key(0)))
+    assert x.embed_out.weight.shape == (256, 8)
+    problem.save_pretrained(tmp_path, x)
+    again = language(tmp_path, texts=["é", "ab", "abc"] * 4, length=2)
+    np.testing.assert_array_equal(again.rows[0], problem.rows[0])
+    np.testing.assert_array_equal(single(again.start(jax.random.key(1))).embed_out.weight, x.embed_out.weight)
 
 
 @pytest.mark.slow
@@ -386,15 +392,16 @@ def test_configurations_name_models_and_folders(kind, model, metric, pythia_fold
 
 def test_what_does_not_fit_is_one_sentence(pythia_folder, bert_folder, tmp_path):
     small = saved(neox(vocab_size=8), tmp_path / "small")
-    bare = tmp_path / "bare"
-    bare.mkdir()
-    for name in ("config.json", "tokenizer.json"):
-        (bare / name).write_text((pythia_folder / name).read_text())
+    bare, mute = tmp_path / "bare", tmp_path / "mute"
+    for folder, name in ((bare, "config.json"), (bare, "tokenizer.json"), (mute, "config.json")):
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text((pythia_folder / name).read_text())
     mistakes = [
         (lambda: language(bare), "has no model.safetensors"),
         (lambda: language(bert_folder), "architecture 'distilbert', not 'gpt_neox'"),
         (lambda: classifier(pythia_folder), "architecture 'gpt_neox', not 'distilbert'"),
-        (lambda: language(tmp_path), "no tokenizer.json"),
+        (lambda: language(tmp_path), "config.json: cannot be read"),
+        (lambda: language(mute), "no tokenizer.json"),
         (lambda: language(tmp_path, tokenizer=bare), "config.json: cannot be read"),
         (lambda: language(small), "the tokenizer has 11 tokens, and the model 8"),
         (lambda: language(vocabulary=9, **TINY), "256 tokens, and the model 9: .* or a larger vocabulary"),

@@ -3,6 +3,7 @@
 import re
 from html import escape
 
+import numpy as np
 import pytest
 
 import turnout as t
@@ -65,6 +66,23 @@ def test_reprs_are_one_short_line(trace, sweep):
 
 
 @pytest.mark.longer
+def test_a_chart_of_several_runs_has_the_cost_and_the_metric_of_each(problem, trace):
+    price = t.LinearPrice(exchanges=1.0, contacts=0.5)
+    runs = {"mbgd": trace, "gd": t.run(t.Gd(t.Full(), lr=0.1), problem, rounds=2, metrics=("gradient", "value"))}
+    drawn = t.chart(runs, price).to_dict()
+    (rows,) = drawn["datasets"].values()
+    points = [(row["x"], row["median"]) for row in rows if row["label"] == "gd"]
+    np.testing.assert_allclose(points, list(zip([0, 1 + 6, 2 + 12], runs["gd"].columns["gradient"], strict=True)), rtol=1e-3)
+    assert {row["label"] for row in rows} == {"mbgd", "gd"} and "cost" in str(drawn["concat"][0]["encoding"]["x"])
+
+
+def test_a_chart_needs_runs_with_one_metric(trace):
+    with pytest.raises(t.UserError, match="nothing to draw"):
+        t.chart({})
+    with pytest.raises(t.UserError, match="unknown metric of all these runs 'accuracy'"):
+        t.chart({"one": trace}, metric="accuracy")
+
+
 def test_a_run_without_rows_is_shown_by_its_name(trace):
     empty = type(trace)(trace.sites, label="soon")
     assert repr(empty) == empty._repr_html_() == "Trace('soon', no round was played)"

@@ -76,7 +76,8 @@ class LanguageModel(Problem):
             split: Which rows each client has.
             model: "gpt-neox".
             folder: A folder with config.json and model.safetensors; None draws weights.
-            tokenizer: A folder with tokenizer.json; None for that of `folder`, or where there is none the bytes of UTF-8.
+            tokenizer: A folder with tokenizer.json; None for that of `folder`, or the bytes of UTF-8 where there is no folder,
+                or one of a model of 256 tokens without this file.
             length: The number of tokens that texts are cut to.
             weights: Client weights lambda [n] up to their sum, uniform if None.
             remat: Whether the activations of blocks are computed again for the gradient, in the place of being kept.

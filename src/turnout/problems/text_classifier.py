@@ -78,7 +78,8 @@ class TextClassifier(Classifier):
             model: "distilbert".
             folder: A folder with config.json and model.safetensors, whose head is drawn where it lacks one; None draws
                 all weights.
-            tokenizer: A folder with tokenizer.json; None for that of `folder`, or where there is none the bytes of UTF-8.
+            tokenizer: A folder with tokenizer.json; None for that of `folder`, or the bytes of UTF-8 where there is no folder,
+                or one of a model of 256 tokens without this file.
             length: The number of tokens that texts are cut to.
             mu: Weight of the regulariser, >= 0.
             weights: Client weights lambda [n] up to their sum, uniform if None.

@@ -8,11 +8,11 @@ from html import escape
 import numpy as np
 import polars as pl
 
-from turnout.accounting.target import smaller_better
 from turnout.core.extras import MissingExtraError
 from turnout.engines.metrics import NAMES
-from turnout.report.format import LINEAR, METRICS, number
-from turnout.report.lines import Drawing, Line, banded, picture, visible
+from turnout.report.compared import compared
+from turnout.report.format import number
+from turnout.report.lines import Drawing, Line, picture
 from turnout.report.vega import converter
 
 MOST, POINTS = 12, 40
@@ -60,12 +60,7 @@ def svg(drawing: Drawing) -> str:
 def _against_exchanges(groups: Mapping[str, Sequence[pl.DataFrame]], metric: str) -> Drawing:
     """Return the chart of a metric, against rounds where there is no exchange."""
     x = "exchanges" if all(frame["exchanges"][-1] for group in groups.values() for frame in group) else "round"
-    lines = []
-    for label, group in list(groups.items())[:MOST]:
-        runs = [(frame[x].to_numpy().astype(float), smaller_better(metric, frame[metric].to_numpy())) for frame in group]
-        lines.append((label, banded(runs, POINTS), False))
-    scale = "linear" if metric in LINEAR else "log"
-    return Drawing("", x, METRICS[metric], visible(lines, scale), scale)
+    return compared(dict(list(groups.items())[:MOST]), metric, x, lambda frame: frame[x], POINTS)
 
 
 def _thin(line: Line) -> Line:

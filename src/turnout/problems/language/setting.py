@@ -63,8 +63,12 @@ def setting_of(
         raise unknown("model", model, kinds)
     changes = {name: value for name, value in changes.items() if value is not None}
     place = None if folder is None else Path(folder)
-    words = tokenizer_of(tokenizer, place)
-    config = drawn_config(kinds[model], words, changes) if place is None else folder_config(kinds[model], place, changes)
+    if place is None:
+        words = tokenizer_of(tokenizer)
+        config = drawn_config(kinds[model], words, changes)
+    else:
+        config = folder_config(kinds[model], place, changes)
+        words = tokenizer_of(tokenizer, place, config.vocabulary)
     if words.vocabulary > config.vocabulary:
         raise UserError(
             f"the tokenizer has {words.vocabulary} tokens, and the model {config.vocabulary}: give the model's own tokenizer"

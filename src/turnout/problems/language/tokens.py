@@ -85,15 +85,19 @@ class FileTokenizer:
         return [encoding.ids for encoding in self._tokenizer.encode_batch(list(texts))]
 
 
-def tokenizer_of(tokenizer: str | Path | None, folder: Path | None) -> Tokenizer:
-    """Return a tokenizer.
+def tokenizer_of(tokenizer: str | Path | None, folder: Path | None = None, vocabulary: int = 0) -> Tokenizer:
+    """Return a tokenizer; by default that of the model, or bytes where there is no folder, or one of a model of bytes without it.
 
     Args:
-        tokenizer: Its folder; None for that of the model, or bytes where there is no folder.
+        tokenizer: Its folder; None for the default.
         folder: The folder of the model, or None.
+        vocabulary: The number of tokens of that model.
     """
     place = folder if tokenizer is None else Path(tokenizer)
-    return Utf8() if place is None else FileTokenizer(place)
+    learnt_bytes = tokenizer is None and vocabulary == Utf8.vocabulary
+    if place is None or (learnt_bytes and not (place / TOKENIZER).exists()):
+        return Utf8()
+    return FileTokenizer(place)
 
 
 def token_rows(tokenizer: Tokenizer, texts: Sequence[str], length: int, name: str) -> Int[np.ndarray, "rows t"]:
