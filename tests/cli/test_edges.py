@@ -351,7 +351,7 @@ def test_ctrl_c_where_nothing_is_kept(files, tmp_path, name):
     assert interrupted(command, maps) == (130, f"{STOPPED}\n")
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_ctrl_c_in_a_federation_ends_the_round_first(tmp_path):
     """The SuperLink and the nodes, which a terminal interrupts too, live until the server has what it needs."""
     pytest.importorskip("flwr")

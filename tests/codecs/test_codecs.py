@@ -147,7 +147,7 @@ def test_the_expectation_of_stochastic_rounding_is_exact(bits):
     """Over u on a fine grid the mean of floor(x + u) is x, which is all that randomness does in a quantiser."""
     x, grid = jnp.asarray(np.random.default_rng(bits).uniform(0, 2**bits, 50)), 2**12
     u = jnp.asarray((np.arange(grid) + 0.5) / grid)
-    means = jnp.mean(jax.vmap(lambda u: rounded(x, u))(u), 0)
+    means = jnp.mean(jax.vmap(lambda u: rounded(x, jnp.broadcast_to(u, x.shape)))(u), 0)
     np.testing.assert_allclose(means, x, atol=2 / grid)
     x = np.random.default_rng(0).normal(size=30)
     values = round_trip(t.codecs.Qsgd(bits=bits))(jnp.asarray(x), jax.random.key(1))

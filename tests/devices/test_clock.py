@@ -3,6 +3,7 @@
 import itertools
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
@@ -162,10 +163,10 @@ def test_a_sum_is_decrypted_by_the_member_whose_turn_it_is():
     fleet, population = t.Devices([1.0, 1.0, 1.0, 1.0], latency=[1.0, 2.0, 3.0, 4.0]).bind(4), t.Population(4)
     cohort = t.Cohort.of([3, 1, 0], 0.75, population, selection="random")
     site = Site("0", "decrypt", "random", bytes_down=100, bytes_up=10)
-    answered = np.array([True, False, True])
-    taken = [int(decryption_time(fleet, cohort, answered, np.int32(turn), site)[0]) for turn in range(4)]
+    answered = jnp.array([True, False, True])
+    taken = [int(decryption_time(fleet, cohort, answered, jnp.int32(turn), site)[0]) for turn in range(4)]
     assert taken == [4_000_000, 1_000_000] * 2
-    assert int(decryption_time(fleet, cohort, np.zeros(3, bool), np.int32(1), site)[0]) == 0
+    assert int(decryption_time(fleet, cohort, jnp.zeros(3, bool), jnp.int32(1), site)[0]) == 0
 
 
 @pytest.mark.slow

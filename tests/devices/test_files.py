@@ -185,7 +185,8 @@ def test_measured_times_are_replayed_by_the_speeds_that_fit_them(tmp_path):
 def test_a_file_plays_the_run_of_its_numbers(tmp_path):
     speeds = {"seconds_per_query": [0.1, 0.2, 0.7], "latency": [0.5, 0.1, 0.0], "bandwidth_up": [80.0] * 3}
     file = tmp_path / "devices.csv"
-    file.write_text(to_csv({**speeds, "bandwidth_down": [np.inf] * 3}))
+    arrays = {name: np.array(values) for name, values in speeds.items()}
+    file.write_text(to_csv({**arrays, "bandwidth_down": np.full(3, np.inf)}))
     runs = [
         play(t.FedAvg(t.Nice(2), lr=0.05, steps=2), t.Quadratic.random(3, 3, seed=1), 3, devices=devices).trace
         for devices in (t.Devices(**speeds), t.Devices.from_csv(file))

@@ -37,7 +37,7 @@ def need(page: str) -> None:
             pytest.skip(f"the data set {name} is not here: set TURNOUT_DATA to a folder that has it")
 
 
-@pytest.mark.tiers(quick=[], longer=["faults"], slow=["prices"])
+@pytest.mark.tiers(quick=[], slow=["faults", "prices"])
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_can_be_followed(page, tmp_path):
     need(page.stem)

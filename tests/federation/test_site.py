@@ -65,7 +65,7 @@ def served(place, toml: str):
     return read(file)
 
 
-@pytest.mark.slow
+@pytest.mark.longer
 def test_the_server_changes_the_step_size_and_the_rounds_without_touching_a_site(place):
     started = start_nodes(place, POLICY, TOML.replace("rounds = 30", "rounds = 5"), "plain")
     experiment = served(place, TOML.replace("lr = 1.0", "lr = 0.5").replace("rounds = 30", "rounds = 4"))
@@ -108,7 +108,7 @@ def test_what_the_server_asks_beyond_the_run_has_new_noise_until_epsilon_is_spen
     place.stop(started)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_logs_of_the_nodes_are_sound(place):
     """Of all runs before; each tells what was asked."""
     code, out, errors = turnout("audit", place.folder)

@@ -1,6 +1,7 @@
 """Adapters whose ranks differ between clients: NumPy loops of small arrays, what is sent, and the nearest matrix of a rank."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -114,8 +115,8 @@ def test_the_nearest_matrix_has_new_rows_where_singular_values_are_zero():
     product = np.outer(generator.normal(size=5), generator.normal(size=4))
     rest = generator.normal(size=(3, 4))
     with jax.enable_x64(True):
-        a, b = (np.asarray(leaf) for leaf in factors(product, rest))
-        whole = [np.asarray(leaf) for leaf in factors(np.zeros((5, 4)), rest)]
+        a, b = (np.asarray(leaf) for leaf in factors(jnp.asarray(product), jnp.asarray(rest)))
+        whole = [np.asarray(leaf) for leaf in factors(jnp.zeros((5, 4)), jnp.asarray(rest))]
     np.testing.assert_allclose(b @ a, product, rtol=1e-12)
     np.testing.assert_array_equal(a[1:], rest[1:])
     np.testing.assert_array_equal(b[:, 1:], 0)

@@ -131,7 +131,7 @@ def test_scores_over_two_hundred_orders_of_magnitude():
         np.testing.assert_allclose(index.probabilities(np.arange(300)), capped(scores, size), rtol=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_scores_too_small_beside_the_others_count_as_zero():
     index = ScoreIndex(np.array([1.0, 1.0, 1e-200]), 1, 0.0, mixes_before_cap=False, replacement=False)
     assert index.probabilities(np.array([2]))[0] == 0 and 1e-200 < MIN_SCORE

@@ -49,8 +49,7 @@ SOURCES = {
         "hubs-networks",
         "compression-networks",
     ],
-    longer=["cohort-squeeze"],
-    slow=["sketched-newton"],
+    slow=["cohort-squeeze", "sketched-newton"],
 )
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_every_setting_is_a_configuration_and_its_parts_are_known(source):

@@ -17,6 +17,9 @@ LONGEST = 2.0**50
 
 NEVER = 2**62
 
+Size = int | Float[Array, "..."]
+"""Bytes of a message to all clients, or to each [m]."""
+
 
 class Timing(NamedTuple):
     """What the clock says of an exchange.
@@ -61,7 +64,7 @@ class Fleet:
     first: int | None = static(default=None)
     arrivals: UInt[Array | np.ndarray, "k 3"] | None = None
 
-    def times(self, ids: Int[Array, " m"], queries: Int[Array, " m"], down: int, up: int) -> Int[Array, " m"]:
+    def times(self, ids: Int[Array, " m"], queries: Int[Array, " m"], down: Size, up: Size) -> Int[Array, " m"]:
         """Return t_i in whole microseconds, 64-bit integers: to be called where these are enabled.
 
         Args:
@@ -81,7 +84,7 @@ class Fleet:
         arrived: Bool[Array, " m"],
         queries: Int[Array, " m"],
         repeats: Int[Array, " m"],
-        sizes: tuple[int, int],
+        sizes: tuple[Size, Size],
     ) -> Timing:
         """Return the replies of an exchange that are on time, and its duration.
 
@@ -124,7 +127,7 @@ class Fleet:
         arrived: Bool[Array, " m"],
         queries: Int[Array, " m"],
         repeats: Int[Array, " m"],
-        sizes: tuple[int, int],
+        sizes: tuple[Size, Size],
         now: UInt[Array, " 2"],
         numbers: Int[Array, " m"],
     ) -> tuple[Bool[Array, " m"], UInt[Array, "m 2"]]:

@@ -322,7 +322,7 @@ def test_a_run_that_needs_all_hubs_ends_in_a_sentence():
         session.run()
 
 
-@pytest.mark.tiers(quick=[], longer=["repeat"])
+@pytest.mark.tiers(quick=[], slow=["repeat"])
 @pytest.mark.parametrize("missing", ["skip", "repeat"])
 def test_a_hub_that_is_refused_again_and_again_is_left_out(missing, monkeypatch):
     """With its clients; where their replies are needed the run ends."""

@@ -98,7 +98,7 @@ def test_the_compiled_engine_replays_the_order_of_arrivals(place, name, tmp_path
     assert real.frame["seconds"][-1] > 0 and totals["contacts"] > totals["arrivals"] == ROUNDS * CASES[name].sampler.size
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_server_that_starts_again_asks_for_what_was_in_flight(place):
     """Its run is finite, and all its requests are accounted for."""
     experiment = experiment_of("mifa-again", place.folder)

@@ -110,7 +110,7 @@ class Watchful(Mailbox):
         return super().send(letters, kind, *rest)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_wrong_reply_is_counted_and_never_reaches_the_aggregate(place):
     """A node with another configuration and a registered key says that it is client 0 at the same time."""
     other = place.folder / "other.toml"
