@@ -16,6 +16,7 @@ from turnout.accounting.prices import cost_to_target
 from turnout.core.messages import vectors
 
 
+@pytest.mark.longer
 @given(st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=40), st.integers(0, 2**40))
 def test_counts_and_bytes_never_overflow(numbers, size):
     counts = no_counts(2)

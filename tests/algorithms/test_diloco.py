@@ -82,6 +82,7 @@ def test_plain_steps_are_federated_averaging():
     np.testing.assert_allclose(one.x, other.x, atol=1e-12)
 
 
+@pytest.mark.longer
 def test_one_plain_step_of_everyone_is_nesterovs_method():
     """x_{t+1} = y_t - grad f(y_t) / L, y_{t+1} = x_{t+1} + beta (x_{t+1} - x_t), y being handed out, with 0.7 lr = 1 / L."""
     problem = similar()

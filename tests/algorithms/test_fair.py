@@ -46,6 +46,7 @@ def test_a_run_of_q_fedavg_is_its_numpy_program(sampler, q):
     np.testing.assert_allclose(trace.x, x, rtol=0, atol=1e-10)
 
 
+@pytest.mark.longer
 def test_q_fedavg_minimises_its_objective_and_evens_out_the_losses():
     """One step and everyone: sum_i lambda_i F_i^q grad f_i = 0, the only minimum of a convex f_q, and the largest F_i falls."""
     largest = []
@@ -116,6 +117,7 @@ def test_afl_is_within_its_bound():
     assert losses(mean).max() < losses(average).max() and bound < losses(average).max() - losses(average).min()
 
 
+@pytest.mark.tiers(longer=["1"])
 @pytest.mark.parametrize("n", [1, 2, 9])
 def test_a_projection_onto_the_simplex_is_the_nearest_point(n):
     for point in np.random.default_rng(n).normal(scale=2.0, size=(20, n)):

@@ -42,6 +42,7 @@ def test_a_run_with_the_labels_of_the_problem_is_its_numpy_program():
     assert cut > 0 and trace.ledger.totals()["vectors_up"] == 3 * ROUNDS
 
 
+@pytest.mark.longer
 def test_it_stops_at_the_minimum_of_the_weighted_mean():
     """With everyone and one step: sum_i w_i grad f_i = 0; with a = b = 0 at the minimum of f."""
     (matrices, vectors), d = four().rows, np.array([0.1, 0.4, 0.3, 0.2])

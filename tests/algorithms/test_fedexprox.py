@@ -72,7 +72,7 @@ def test_the_factor_one_is_the_mean_of_proximal_points():
     np.testing.assert_allclose(one.x, other.x, atol=1e-12)
 
 
-@pytest.mark.tiers(quick=["constant-True", "constant-False", "grads-True", "grads-False", "stops-False"])
+@pytest.mark.tiers(quick=["constant-False", "grads-False"], longer=["constant-True", "grads-True", "stops-False"])
 @pytest.mark.parametrize("equal", [True, False])
 @pytest.mark.parametrize("rule", ["constant", "grads", "stops"])
 def test_every_round_falls_by_what_theory_promises(rule, equal):

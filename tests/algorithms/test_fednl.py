@@ -341,6 +341,7 @@ def test_learned_hessians_save_bytes_and_exchanges():
     assert matrices[0] < exchanges < min(products[0], sketched[0])
 
 
+@pytest.mark.tiers(longer=["1"])
 @pytest.mark.parametrize("rank", [1, 2])
 def test_eigenpairs_are_the_nearest_matrix_of_that_rank(rank):
     made = np.random.default_rng(rank).normal(size=(6, 6))

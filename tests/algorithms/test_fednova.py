@@ -64,6 +64,7 @@ def fixed_point(lr, worth) -> np.ndarray:
     return np.linalg.solve(pulls.sum(0), np.einsum("nij,nj->i", pulls, optima))
 
 
+@pytest.mark.longer
 def test_the_bias_of_unequal_steps_is_gone():
     """As lr falls, FedAvg stops at the minimiser of sum_i lambda_i E_i f_i, and FedNova at that of f, at a distance of O(lr)."""
     steps, problem = np.array(STEPS, float), quadratic()

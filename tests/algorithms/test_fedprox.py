@@ -37,6 +37,7 @@ def reference(problem, lr: float, mu: float, steps: int, rounds: int, decay: flo
     return x
 
 
+@pytest.mark.tiers(longer=["0.3"])
 @pytest.mark.parametrize("mu", [0.3, 20.0])
 def test_it_is_its_numpy_program(mu):
     trace = t.run(t.FedProx(t.Full(), lr=0.02, mu=mu, steps=5, schedule=t.schedules.Inverse(2.0)), quadratic(), rounds=6)

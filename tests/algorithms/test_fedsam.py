@@ -29,6 +29,7 @@ def test_a_run_is_its_numpy_program(sampler, decay):
     np.testing.assert_allclose(trace.x, x, rtol=0, atol=1e-10)
 
 
+@pytest.mark.longer
 def test_it_minimises_the_loss_and_the_length_of_its_gradient():
     """On quadratics, with one step and everyone: the gradient of sum_i lambda_i (f_i + radius |grad f_i|) is 0 where it stops."""
     x, (matrices, vectors) = t.run(t.FedSam(t.Full(), LR, RADIUS, 1), quadratic(), rounds=600, every=600).x, quadratic().rows

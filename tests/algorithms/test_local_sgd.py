@@ -47,7 +47,7 @@ def test_a_shuffle_is_a_permutation(n, seed):
     np.testing.assert_array_equal(np.sort(order_of(jax.random.key(seed), n)), np.arange(n))
 
 
-@pytest.mark.tiers(quick=["3", "4"])
+@pytest.mark.tiers(quick=[], longer=["3", "4"])
 @pytest.mark.parametrize("n", [2, 3, 4, 5])
 def test_every_order_is_equally_likely(n):
     draws = 60_000

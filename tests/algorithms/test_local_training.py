@@ -230,7 +230,7 @@ def proximal_point(q, gamma):
     return np.linalg.solve(matrices + np.eye(len(vectors)) / gamma, vectors)
 
 
-@pytest.mark.tiers(longer=["Oasis"])
+@pytest.mark.tiers(longer=["Oasis", "Apollo"])
 @pytest.mark.parametrize("optimiser", [o.Oasis(0.01), o.Apollo(0.3), o.Sgd(0.3, momentum=0.5)], ids=lambda o: type(o).__name__)
 def test_descent_reaches_the_proximal_point(optimiser):
     q = diagonal_quadratic()

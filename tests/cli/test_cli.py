@@ -259,6 +259,7 @@ def test_the_main_job_on_real_data(tmp_path, real_data, request):
     assert trace["value"][-1] == pytest.approx(f(x)[0], rel=1e-12)
 
 
+@pytest.mark.longer
 def test_the_seconds_of_a_run_are_those_of_its_parts(tmp_path):
     path = config(tmp_path)
     code, said, err = turnout("run", path, "--out", tmp_path / "timed", "--timing")

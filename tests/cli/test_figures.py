@@ -25,6 +25,7 @@ def test_every_chart_is_drawn_in_every_format(tmp_path):
     assert b"Theorem 1" in drawn["two.svg"] or b"bound on the mean" in drawn["two.svg"]
 
 
+@pytest.mark.tiers(longer=["content5-cannot be drawn"])
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

@@ -95,6 +95,7 @@ def logistic_minimisers(weight: float) -> np.ndarray:
 EXACT = [local.NewtonCg(), local.Bfgs(), local.Lbfgs(), local.Gradient(steps=10**6)]
 
 
+@pytest.mark.tiers(longer=["Bfgs", "Lbfgs"])
 @pytest.mark.parametrize("solver", EXACT, ids=lambda solver: type(solver).__name__)
 def test_quadratics_are_solved_to_the_tolerance(solver):
     for condition in (10.0, 1e4):
@@ -164,6 +165,7 @@ def test_too_little_work_is_a_miss_where_a_certificate_is_wanted(solver):
     assert np.all(solved(problem, solver, tilt, start).missed == 0)
 
 
+@pytest.mark.longer
 def test_single_precision_ends_and_certifies():
     with jax.enable_x64(False):
         problem, tilt = quadratic(100.0), jax.tree.map(np.float32, tilted((3, 4), weight=0.01))

@@ -76,7 +76,7 @@ class Still(LocalSolver):
         return Solution(start, 1, 0)
 
 
-@pytest.mark.tiers(quick=["compiled"])
+@pytest.mark.tiers(quick=[], longer=["compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 def test_only_the_chosen_solver_runs(engine):
     """Where rows are held in one piece."""

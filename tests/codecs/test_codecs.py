@@ -61,7 +61,7 @@ BYTES = {
 }
 
 
-@pytest.mark.tiers(longer=["natural"])
+@pytest.mark.tiers(longer=["natural", "qsgd"])
 @pytest.mark.parametrize("name", CODECS)
 def test_payloads_have_the_size_that_a_hand_count_gives(name):
     with jax.enable_x64(True):
@@ -82,6 +82,7 @@ def test_matrices_of_low_rank_come_back_and_others_as_their_projection():
         assert payload(codec.encode(jnp.asarray(full), key)) == 8 * 2 * (20 + 30)
 
 
+@pytest.mark.tiers(longer=["shape0"])
 @pytest.mark.parametrize("shape", [(5, 5, 12, 64), (64, 12, 5, 5), (300, 64), (8, 8, 5, 60)])
 def test_arrays_are_matrices_of_their_first_axes_by_the_others_where_both_are_least(shape):
     codec, key = t.codecs.LowRank(rank=2), jax.random.key(3)
@@ -141,7 +142,7 @@ def test_unbiased_codecs_have_the_mean_and_at_most_the_variance_that_they_declar
         np.testing.assert_allclose(squares.mean(), bound, atol=4 * squares.std() / math.sqrt(draws))
 
 
-@pytest.mark.tiers(quick=["3", "4", "5", "6", "7", "8"], longer=["2"])
+@pytest.mark.tiers(quick=["3", "4", "5", "6", "8"], longer=["2", "7"])
 @pytest.mark.parametrize("bits", range(1, 9))
 def test_the_expectation_of_stochastic_rounding_is_exact(bits):
     """Over u on a fine grid the mean of floor(x + u) is x, which is all that randomness does in a quantiser."""

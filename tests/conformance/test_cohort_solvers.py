@@ -83,6 +83,7 @@ def test_a_sum_of_replies_that_is_not_the_average_is_refused(wrong):
     check(Wrong(sum="average"), small())
 
 
+@pytest.mark.longer
 def test_ascent_is_refused():
     with pytest.raises(t.UserError, match="raises the proximal objective"):
         check(Wrong(sum="average", sign=-0.01), small())

@@ -112,7 +112,7 @@ SENTENCES = {
 }
 
 
-@pytest.mark.tiers(quick=["fixed", "state"], longer=["negative"])
+@pytest.mark.tiers(quick=["state"], longer=["fixed", "negative"])
 @pytest.mark.parametrize("way", SENTENCES)
 def test_a_wrong_sampler_is_refused(way):
     with pytest.raises(t.UserError, match=SENTENCES[way]):

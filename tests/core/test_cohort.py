@@ -38,6 +38,7 @@ def test_a_draw_that_is_not_valid_is_refused(ids, probability, options, words):
         t.Cohort.of(jnp.asarray(ids), probability, FOUR, selection="random", **options)
 
 
+@pytest.mark.longer
 def test_empty_places_may_hold_anything():
     active = jnp.array([True, False, False])
     cohort = t.Cohort.of([1, 1, 9], jnp.array([0.5, 0.0, 2.0]), FOUR, selection="random", active=active)
@@ -61,6 +62,7 @@ class Fixed(t.Sampler):
         return t.Cohort.of(jnp.array(self.ids), jnp.asarray(self.probability), population, selection="arbitrary")
 
 
+@pytest.mark.tiers(longer=["sampler0-have a client that does not exist-compiled"])
 @pytest.mark.parametrize("engine", ["compiled", "nodes"])
 @pytest.mark.parametrize(
     "sampler, words",

@@ -156,7 +156,7 @@ class Watcher(t.Algorithm):
         return t.Done(jnp.full_like(x, client.id))
 
 
-@pytest.mark.tiers(longer=["nodes"])
+@pytest.mark.longer
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_sampler_learns_from_feedback(engine):
     trace = t.run(Watcher(Learner()), quadratic(), rounds=5, engine=engine)
@@ -253,6 +253,7 @@ def test_what_may_not_be_asked(algorithm, words):
         t.run(algorithm, quadratic(), rounds=1)
 
 
+@pytest.mark.longer
 def test_a_cohort_from_elsewhere_counts_as_asked_again():
     """A cohort that was carried through a loop is no longer known to be fresh, and is never charged less."""
 
@@ -330,6 +331,7 @@ def test_a_batchs_gradient_is_unbiased_for_the_clients_own():
     assert np.all(np.abs(errors) <= 5 * batches.std(0) / np.sqrt(4000))
 
 
+@pytest.mark.longer
 def test_a_run_that_diverges_keeps_its_last_good_model():
     with pytest.warns(Caution, match=r"run diverged at round \d+: x has the parameters of round \d+; lower the step size"):
         trace = t.run(t.MbGd(t.Full(), lr=5.0), quadratic(), rounds=500, every=3)

@@ -29,7 +29,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 def test_a_process_forked_after_a_run_is_told_to_be_spawned(tmp_path):
     file = tmp_path / "program.py"

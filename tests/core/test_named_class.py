@@ -59,6 +59,7 @@ def test_an_algorithm_and_a_price_of_ones_own_run_like_ours_and_are_repeated_fro
     assert "contacts(2)" in (tmp_path / "own" / "report.html").read_text()
 
 
+@pytest.mark.longer
 def test_a_description_is_that_of_ours(tmp_path, own):
     described = [turnout("describe", path) for path in (own, config(tmp_path, "made2", **SMALL))]
     assert all(code == 0 for code, *_ in described) and "contacts(2)" in described[0][1]

@@ -131,7 +131,7 @@ def test_clipping_and_krum_are_those_of_the_papers(cohort, radius, iterations):
         np.testing.assert_array_equal(centre(t.Krum(byzantine), replies, weights), krum(replies, byzantine))
 
 
-@pytest.mark.tiers(quick=["median", "trimmed"], longer=["clipping", "krum"])
+@pytest.mark.tiers(quick=[], longer=["median", "trimmed", "clipping", "krum"])
 @every_mean
 @given(cohort=cohorts(), seed=st.integers(0, 99))
 def test_the_order_of_clients_and_of_coordinates_does_not_matter(mean, cohort, seed):
@@ -142,6 +142,7 @@ def test_the_order_of_clients_and_of_coordinates_does_not_matter(mean, cohort, s
     np.testing.assert_allclose(centre(mean, replies[:, [2, 0, 1]], weights), plain[[2, 0, 1]], rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.tiers(longer=["geometric"])
 @every_mean
 @given(cohort=cohorts(), shift=st.floats(-5, 5), factor=st.sampled_from([-1.0, 1.0]))
 def test_a_shift_and_a_reflection_of_the_replies_are_those_of_the_mean(mean, cohort, shift, factor):
@@ -162,6 +163,7 @@ def test_a_client_without_weight_does_not_count(mean, cohort, others):
 ANY = st.sampled_from([1e300, -1e300, 1e30, -1e30, 0.0, 1.0, 7.0]) | st.floats(-100, 100)
 
 
+@pytest.mark.longer
 @given(st.data())
 def test_a_few_clients_do_not_move_the_mean_beyond_the_honest_range(data):
     """Each coordinate, with equal weights and with others, whose share is below 1/2 or at most what is cut off."""

@@ -30,6 +30,7 @@ def test_rows_are_those_of_numpy(count, shape, dtype, large, many, seed):
     np.testing.assert_array_equal(jax.jit(rows_at)(array, jnp.asarray(ids.ravel())), array[ids.ravel()])
 
 
+@pytest.mark.tiers(longer=["5"])
 @pytest.mark.parametrize("n", [5, SPLIT])
 def test_an_array_for_each_lane(n):
     arrays, ids = GENERATOR.normal(size=(2, n, 1)), jnp.array([[4, 0, 4], [1, 1, 2]])

@@ -35,7 +35,7 @@ def left(how: str) -> int:
     return int(subprocess.run([sys.executable, "-c", PROGRAM, how], capture_output=True, text=True, check=True).stdout)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="the C library gives nothing back")
 def test_compiling_leaves_little():
     kept, freed = left("keep"), left("free")

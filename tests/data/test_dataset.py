@@ -27,6 +27,7 @@ def dense(features) -> np.ndarray:
     return features.toarray() if issparse(features) else features
 
 
+@pytest.mark.tiers(longer=["sparse"])
 @pytest.mark.parametrize("form", [np.asarray, csr_array], ids=["dense", "sparse"])
 @given(MATRICES)
 @settings(max_examples=100, deadline=None)

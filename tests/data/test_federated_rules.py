@@ -101,6 +101,7 @@ def test_of_categories_that_are_as_frequent_the_first_fills_gaps():
     assert load(whole, missing="mean").preprocessing.columns[0].fill == "north"
 
 
+@pytest.mark.longer
 def test_a_column_without_values_and_one_that_lacks_are_said():
     rules = FederatedRules({"age": None})
     means = exchanged([rules.means({"age": [None, None], "label": [0, 1]})], rules.size).x

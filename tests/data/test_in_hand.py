@@ -51,6 +51,7 @@ def test_pandas_frames():
     assert is_expected(load(pandas.DataFrame(TABLE).astype({"user": "category"}), **COLUMNS))
 
 
+@pytest.mark.longer
 def test_data_sets_of_hugging_face():
     datasets = pytest.importorskip("datasets", reason="datasets is not installed: pip install 'turnout[hugging-face]'")
     assert is_expected(load(datasets.Dataset.from_dict(TABLE), **COLUMNS))
@@ -69,6 +70,7 @@ def test_data_sets_of_pytorch():
         np.testing.assert_array_equal(images.features, expected[..., 0] if channels == 1 else expected)
 
 
+@pytest.mark.longer
 def test_a_frame_trains_a_model_of_its_clients():
     data = load(pl.DataFrame(TABLE), **COLUMNS)
     problem = t.Logistic.of(data, NaturalSplit().split(data), mu=0.1)

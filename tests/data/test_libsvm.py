@@ -104,6 +104,7 @@ def test_a_random_byte_anywhere_gives_a_data_set_or_a_user_error(folder, table, 
     check_no_other_exception(folder / "byte", bytes(content))
 
 
+@pytest.mark.longer
 @given(st.binary(max_size=60))
 @settings(max_examples=150, deadline=None)
 def test_any_bytes_give_a_data_set_or_a_user_error(folder, content):

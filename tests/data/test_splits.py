@@ -179,6 +179,7 @@ def test_log_normal_sizes_follow_the_draws_to_rounding(sizes, sigma, seed):
     assert follow(sizes, np.exp(sigma * (normal - normal[0])))
 
 
+@pytest.mark.longer
 def test_log_normal_sizes_have_the_law_and_three_levels_of_tails():
     """Among 1,000 clients log n_i has the mean and the deviation of the law, and the largest tenth its share."""
     data = Dataset("made", np.zeros((10**5, 1)), np.zeros(10**5))

@@ -145,6 +145,7 @@ def test_a_sum_leaves_out_what_is_late_too():
     assert counted(summed) == counted(plain)
 
 
+@pytest.mark.longer
 def test_the_expected_average_is_over_those_on_time():
     """By enumeration of the cohorts: E sum_{i on time} lambda_i / p_i r_i = sum_i lambda_i P(i on time | i drawn) r_i."""
     seconds, values = np.array([0.3, 0.1, 0.4, 0.2]), np.array([1.0, -2.0, 5.0, 7.0])
@@ -181,10 +182,12 @@ def test_long_times_do_not_overflow(size, queries, repeats):
     assert counted == exact if exact < 2**50 else 2**49 < counted < 2**53
 
 
+@pytest.mark.longer
 def test_without_devices_there_is_no_clock():
     assert play(t.MbGd(t.Nice(2), lr=0.05), three(), 3).trace.frame["seconds"].to_list() == [0.0] * 4
 
 
+@pytest.mark.longer
 def test_single_precision_counts_whole_microseconds():
     """7200 seconds in microseconds have 33 bits."""
     run = play(t.MbGd(t.Full(), lr=0.05), three(), 2, devices=t.Devices(latency=7200.0), precision="single")
@@ -214,6 +217,7 @@ def test_devices_that_do_not_fit_are_one_sentence(name):
         play(t.MbGd(t.Nice(2), lr=0.05), three(), 2, devices=devices, faults=t.Faults(missing=missing))
 
 
+@pytest.mark.longer
 def test_late_replies_stop_a_run_that_needs_all():
     with pytest.raises(t.UserError, match="later than \\[devices\\] deadline"):
         play(t.MbGd(t.Full(), lr=0.05), three(), 2, devices=t.Devices([0.1, 0.2, 3.0], deadline=1.0))

@@ -162,6 +162,7 @@ def test_a_wrong_configuration_of_devices_is_one_sentence(table, words):
         Reader("file", "", CONFIGURED | {"devices": table}).experiment("name")
 
 
+@pytest.mark.longer
 def test_measured_times_are_replayed_by_the_speeds_that_fit_them(tmp_path):
     """Exchanges of two kinds, with 1 and 5 oracle calls: the fit has both times, and a client never seen those of the median."""
     stopwatch = Stopwatch()

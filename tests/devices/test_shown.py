@@ -24,6 +24,7 @@ def foretold(algorithm, rounds=4, **options):
     return plan_for(algorithm, three(), seeds=t.Seeds.of(3), rounds=rounds, **options)
 
 
+@pytest.mark.longer
 def test_seconds_that_do_not_depend_on_chance_are_foretold():
     algorithm = t.FedAvg(t.Full(), lr=0.01, steps=4)
     plan, run = foretold(algorithm, devices=DEVICES), play(algorithm, three(), 4, devices=DEVICES)
@@ -66,6 +67,7 @@ def test_costs_have_seconds_where_there_is_a_clock():
     assert "seconds on the clock" in axis
 
 
+@pytest.mark.longer
 def test_results_of_earlier_versions_have_no_clock(tmp_path):
     trace = play(t.MbGd(t.Full(), lr=0.01), three(), 2, target=t.Target("value", 1e-9)).trace
     (tmp_path / "summary.json").write_text('{"name": "earlier"}')

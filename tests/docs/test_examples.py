@@ -233,7 +233,7 @@ def test_only_the_command_line_prints():
 TUTORIALS = sorted((ROOT / "docs" / "tutorials").glob("*.py"))
 
 
-@pytest.mark.tiers(quick=[], longer=["own_method"])
+@pytest.mark.tiers(quick=[], slow=["own_method"])
 @pytest.mark.parametrize("path", TUTORIALS, ids=lambda path: path.stem)
 def test_a_tutorial_runs(path, tmp_path):
     environment = {**os.environ, "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])}

@@ -129,6 +129,7 @@ def test_what_is_no_ciphertext_is_not_added(place, written, whole):
             KEY.decrypt(changed, 3, 2)
 
 
+@pytest.mark.longer
 def test_a_key_is_a_file_of_its_owner(tmp_path):
     write_key(tmp_path / "sum.key")
     assert (tmp_path / "sum.key").stat().st_mode & 0o777 == 0o600
@@ -233,6 +234,7 @@ def test_the_reply_of_one_client_is_not_decrypted():
         )
 
 
+@pytest.mark.longer
 def test_refusals_say_what_to_do(monkeypatch):
     for options, words in (
         ({}, "compiled engine sends nothing: set engine = 'nodes'"),

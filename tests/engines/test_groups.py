@@ -97,7 +97,7 @@ def test_a_run_is_the_one_by_hand(name, engine):
         assert np.array_equal(trace.x[leaf], first[leaf]) == (leaf in (*personal, *hand.get("frozen", ())))
 
 
-@pytest.mark.tiers(longer=["statistics", "frozen"])
+@pytest.mark.tiers(longer=["statistics", "frozen", "before"])
 @pytest.mark.parametrize("name", CASES)
 def test_bytes_are_those_of_shared_leaves_and_averaged_statistics(name):
     groups, hand = CASES[name]

@@ -80,8 +80,8 @@ def test_a_sampler_that_is_told_of_each_reply_needs_more_than_sums():
 
 
 @pytest.mark.tiers(
-    quick=["scaffold"],
-    longer=["accfeddcd", "fedavg", "feddcd", "fedred", "icgm", "locodl", "mimelite", "tamuna", "mbgd-available"],
+    quick=[],
+    longer=["accfeddcd", "fedavg", "feddcd", "fedred", "icgm", "locodl", "mimelite", "scaffold", "tamuna", "mbgd-available"],
     slow=["diloco", "mimemvr", "point-saga", "saber-partial", "svrp", "sppm-bfgs", "sppm-newton"],
 )
 @pytest.mark.parametrize("name", [*CASES, *OTHERS])

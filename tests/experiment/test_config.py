@@ -265,6 +265,7 @@ JUNK = st.recursive(
 )
 
 
+@pytest.mark.longer
 @given(CONFIGS, st.data())
 def test_junk_anywhere_is_a_user_error_or_nothing(tables, data):
     table = data.draw(st.sampled_from(sorted(tables)))

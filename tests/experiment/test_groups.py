@@ -99,12 +99,11 @@ def test_the_file_of_each_client_has_its_own_leaves_and_gives_its_own_numbers(pl
             np.testing.assert_array_equal(array, load_file(played / "again" / name)[leaf])
 
 
-@pytest.mark.tiers(everything=["out-5-has clients 0 to 4, so that there is no client 5"])
+@pytest.mark.tiers(quick=[], slow=["none-0-give the folder of a finished run"])
 @pytest.mark.parametrize(
     ("folder", "client", "sentence"),
     [("out", 5, "has clients 0 to 4, so that there is no client 5"), ("none", 0, "give the folder of a finished run")],
 )
-@pytest.mark.longer
 def test_a_model_that_is_not_there_is_told(played, folder, client, sentence):
     code, _, errors = turnout("model", played / folder, "--client", client)
     assert code == 2 and sentence in " ".join(errors.split())

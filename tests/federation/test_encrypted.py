@@ -98,6 +98,7 @@ def test_a_node_of_other_sums_decrypts_nothing(tmp_path, key):
         decrypted(insider, add([own.encrypt(SECRET)] * 2), 2)
 
 
+@pytest.mark.longer
 def test_local_noise_is_added_before_encryption(tmp_path, key):
     """The reply has noise of deviation 400: the error of the sum of two is above 1 with a chance of more than 1 - 1e-8."""
     pytest.importorskip("dp_accounting", reason="dp-accounting is not installed: pip install 'turnout[privacy]'")

@@ -139,7 +139,7 @@ COUNTING = {
 }
 
 
-@pytest.mark.tiers(quick=["steps", "a tolerance"])
+@pytest.mark.tiers(quick=["steps"], longer=["a tolerance"])
 @pytest.mark.parametrize("what", COUNTING)
 def test_counts_that_follow_from_the_data_are_not_told(tmp_path, what):
     """A solver that stops at a tolerance makes as many queries as the data want."""

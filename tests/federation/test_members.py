@@ -61,7 +61,7 @@ def start_site(place) -> None:
     place.run("north", "turnout", "node", place.file, "--client", 3, *where, *own)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_a_run_of_three_clients_that_becomes_one_of_four_and_loses_one(place, monkeypatch):
     """The fourth is registered while the SuperLink runs, starts in round 2 and is asked; client 1 is revoked in round 5."""
     monkeypatch.setattr("turnout.runs.session.CHUNK_SECONDS", 0.0)

@@ -109,6 +109,7 @@ def test_a_configuration_outside_is_refused_with_a_sentence(site, sentence):
         site.ask(np.zeros(3))
 
 
+@pytest.mark.longer
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(lr=st.floats(1e-3, 10), steps=st.integers(1, 6), size=st.integers(1, 2), rounds=st.integers(0, 100))
 def test_a_configuration_is_taken_exactly_if_all_of_it_is_within(site, lr, steps, size, rounds):

@@ -345,6 +345,7 @@ BAD = {
 }
 
 
+@pytest.mark.tiers(longer=["ranks"])
 @pytest.mark.parametrize("name", BAD)
 def test_mistakes_are_told(name):
     make, sentence = BAD[name]

@@ -180,6 +180,7 @@ def test_draws_in_a_hub_are_unbiased_for_its_own_mean(sampler):
         assert np.all(np.abs(seen.mean(0) - expected) <= 5 * error + 1e-12)
 
 
+@pytest.mark.longer
 def test_hubs_weigh_what_their_clients_do():
     cohort, first = hubs_as_clients(with_hubs(problem(), t.Hubs(of=SITES)).population, 4)
     np.testing.assert_allclose(cohort.share, SHARES, rtol=1e-12)

@@ -38,6 +38,7 @@ def test_entries_are_read_as_they_were_written(tmp_path):
     assert [*map(lambda path: stat.S_IMODE(path.stat().st_mode), (file, end_of(file)))] == [0o600, 0o600]
 
 
+@pytest.mark.longer
 @given(fields=st.dictionaries(st.text(), JSON, max_size=4))
 @settings(deadline=None, max_examples=50)
 def test_any_fields_come_back(tmp_path_factory, fields):

@@ -82,6 +82,7 @@ def test_junk_is_refused_in_one_sentence(junk):
         decode(junk, None)
 
 
+@pytest.mark.longer
 @given(TREES, st.data())
 def test_a_damaged_message_is_refused_or_another_message(tree, data):
     good = bytearray(encode(tree, None))

@@ -128,7 +128,7 @@ RIVALS = {
 }
 
 
-@pytest.mark.tiers(longer=["muon"])
+@pytest.mark.tiers(longer=["momentum", "muon"])
 @pytest.mark.parametrize("name", RIVALS)
 def test_steps_are_those_of_the_numpy_program_layer_by_layer(name):
     optimiser, program = RIVALS[name]

@@ -43,6 +43,7 @@ def test_factors_are_those_of_optax(rate, rounds, floor):
     np.testing.assert_allclose(factors(Inverse(rounds)), 1 / (1 + np.arange(60) / rounds), **near)
 
 
+@pytest.mark.longer
 def test_a_cosine_spans_the_run_or_what_is_left_of_it():
     algorithm = t.MbGd(t.Full(), lr=0.1, schedule=WarmUp(4, Cosine()))
     assert bind(algorithm, quadratic(), rounds=20).schedule.schedule.rounds == 16
@@ -50,6 +51,7 @@ def test_a_cosine_spans_the_run_or_what_is_left_of_it():
     assert factors(Cosine(20.0), 21)[-1] == pytest.approx(0, abs=1e-12)
 
 
+@pytest.mark.longer
 @given(st.floats(0.1, 50))
 def test_a_warm_up_rises_to_one_and_no_further(rounds):
     result = np.asarray(WarmUp(rounds).factor(jnp.arange(60.0)))

@@ -242,6 +242,7 @@ def test_a_mistake_is_one_sentence(limits, sentence):
         small(**limits)
 
 
+@pytest.mark.longer
 def test_large_cohorts_come_first_where_clients_are_free():
     planner = small(allow=["fedavg"])
     family = next(one for one in planner.families if one.name == "fedavg")
@@ -254,6 +255,7 @@ def test_large_cohorts_come_first_where_clients_are_free():
     assert first(t.LinearPrice(contacts=1.0)) == first(t.LinearPrice(exchanges=1.0, contacts=0.2)) == 0.2
 
 
+@pytest.mark.longer
 def test_large_cohorts_have_a_second_chance_where_the_price_leaves_it_open():
     planner = small(allow=["fedavg"])
     family = next(one for one in planner.families if one.name == "fedavg")

@@ -68,6 +68,7 @@ bowls = st.lists(st.tuples(st.integers(0, 4), st.integers(0, 3), st.floats(2.0, 
 )
 
 
+@pytest.mark.longer
 @given(bowls)
 def test_the_best_structure_of_each_family_within_reach_is_found(families):
     race = Race(families)
@@ -81,6 +82,7 @@ def test_the_best_structure_of_each_family_within_reach_is_found(families):
             assert standing.best == least[standing.family.name]
 
 
+@pytest.mark.longer
 @given(bowls)
 def test_costs_that_tie_do_not_hide_what_is_behind_them(families):
     """Costs are rounded up to multiples of four, as those in few exchanges are."""
@@ -130,6 +132,7 @@ def test_a_family_that_is_lost_is_found_at_the_other_end(least):
     assert [*race.standings[1].costs] == [dear.centre(), *dear.second_chances()] and math.isinf(race.standings[1].best)
 
 
+@pytest.mark.longer
 @given(st.floats(2.0, 50.0), st.lists(st.floats(1.1, 2.0), min_size=1, max_size=10))
 def test_bad_luck_on_the_first_seed_hides_no_candidate(luck, factors):
     family = Bowl("one", (0,), 1.0, (1,))

@@ -139,7 +139,7 @@ def test_a_run_is_the_one_by_hand(trained, engine):
     assert trace.ledger.totals()["bytes_down"] == CLIENTS * 8 * ROUNDS * known
 
 
-@pytest.mark.tiers(longer=["alternating"])
+@pytest.mark.tiers(longer=["both", "alternating"])
 @pytest.mark.parametrize("trained", CASES)
 def test_the_mean_of_one_matrix_is_exact_and_that_of_both_is_biased(trained):
     algorithm = t.FedAvg(t.Full(), lr=LR, steps=STEPS)

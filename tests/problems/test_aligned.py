@@ -75,6 +75,7 @@ def test_a_run_tests_by_labels(what):
         t.run(t.Gd(t.Full(), lr=5.0), problem, rounds=5, **{what: wrong})
 
 
+@pytest.mark.longer
 def test_rows_of_one_class_test_a_binary_model():
     train = load({"a": [-1.0, 1.0], "b": [0.0, 0.0], "label": [7, 9]})
     problem = t.Logistic.of(*whole(train), mu=0.1)

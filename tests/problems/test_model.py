@@ -464,6 +464,7 @@ def test_labels_of_test_rows_are_those_of_training_and_a_class_beyond_is_none():
     assert test.predicted(made.start(KEY), batch(made)).tolist() == jnp.where(places < 2, places, -1).tolist()
 
 
+@pytest.mark.longer
 def test_equal_modules_are_one_program_and_drawn_ones_follow_the_key():
     one, two, other = problem(Layers()), problem(Layers(jax.random.key(9))), problem(eqx.nn.MLP(WIDTH, CLASSES, 2, 1, key=KEY))
     assert one.module == two.module and hash(one.module) == hash(two.module) and one.module != other.module

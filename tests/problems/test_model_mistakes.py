@@ -162,6 +162,7 @@ def configured(text=CONFIGURATION, **changes):
     return Reader("made.toml", text, tables).experiment("made")
 
 
+@pytest.mark.longer
 def test_a_configuration_names_a_module_and_its_digest_follows_the_file(folder):
     experiment = configured()
     built = build(experiment, None)

@@ -167,6 +167,7 @@ def _with_moved(x, moved):
     return [next(moved) if "running" in name else leaf for name, leaf in leaves_by_name(x).items()]
 
 
+@pytest.mark.longer
 def test_a_perceptron_is_the_network_on_pixels():
     x = MODELS["perceptron"]((3, 2, 1), 4, KEY, hidden=5)
     images = np.random.default_rng(2).random((3, 3, 2, 1))

@@ -299,6 +299,7 @@ def test_sparse_rows_are_no_images():
         t.Neural.of(data, IidSplit(clients=3).split(data), "perceptron")
 
 
+@pytest.mark.longer
 def test_first_parameters_have_to_be_finite():
     class Broken(t.Neural):
         def start(self, key):

@@ -143,6 +143,7 @@ def test_a_mistake_is_one_sentence(problem, sentence):
         problem()
 
 
+@pytest.mark.tiers(longer=["2", "3"])
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_the_order_of_few_rows_compiles_as_users_compile_it(rows):
     # Tests compile with other options, and a compiler was seen to fail on one row without these.

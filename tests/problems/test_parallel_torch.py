@@ -173,6 +173,7 @@ def test_a_solver_that_calls_back_from_a_compiled_loop_goes_in_turn(threads):
     same(traces[1].x, traces[0].x)
 
 
+@pytest.mark.longer
 def test_a_mistake_is_the_one_of_the_first_client_that_makes_it(threads):
     def failing(module, batch):
         raise ValueError(f"the rows are {batch[0].shape[0]}")

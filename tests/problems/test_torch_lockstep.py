@@ -126,7 +126,7 @@ def test_a_batch_is_played_again_to_the_bit_and_leaves_the_module_alone():
     assert extra.training and not extra.running_mean.any()
 
 
-@pytest.mark.tiers(quick=[], longer=["item"])
+@pytest.mark.tiers(quick=[], slow=["item"])
 @pytest.mark.parametrize(
     ("what", "options"),
     [("random operation", {"extra": nn.Dropout(0.5)}), ("item", {"loss": Unbatched()})],
@@ -152,6 +152,7 @@ def test_a_solver_in_a_compiled_loop_has_no_batch_and_says_nothing():
     assert np.isfinite(played(algorithm, problem()).metrics["value"])
 
 
+@pytest.mark.longer
 def test_a_mistake_is_one_sentence():
     with pytest.raises(UserError, match="the mean loss of the batch, a scalar tensor"):
         played(t.FedAvg(EVERYONE, **LOCAL), problem(loss=lambda module, batch: module(batch[0])))

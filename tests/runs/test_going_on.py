@@ -70,6 +70,7 @@ def test_what_depends_on_the_number_of_rounds_does_not_go_on():
             extended(algorithm, PROBLEM, (4, 6))
 
 
+@pytest.mark.tiers(longer=["algorithm0-rounds0-further0-the run has 4 rounds already: give more than 3"])
 @pytest.mark.parametrize(
     ("algorithm", "rounds", "further", "sentence"),
     [

@@ -88,6 +88,7 @@ def test_a_target_may_be_on_a_quantile_and_cells_equal_runs():
     assert target.first_hit(single.columns) == (int(np.argmax(hits)) if hits.any() else None)
 
 
+@pytest.mark.longer
 @given(st.lists(st.integers(1, 4), min_size=2, max_size=9), st.integers(0, 99), st.data())
 def test_no_row_and_no_client_is_on_both_sides(sizes, seed, data):
     split = Split(np.arange(sum(sizes)), np.cumsum([0, *sizes]), data.draw(st.none() | st.just(np.arange(len(sizes)) % 2)))

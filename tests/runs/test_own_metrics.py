@@ -81,6 +81,7 @@ def test_a_configuration_names_them(tmp_path, monkeypatch):
     assert code != 0 and "metric 'mine:smallest' is no function" in said
 
 
+@pytest.mark.tiers(longer=["<lambda>-returns array"])
 @pytest.mark.parametrize(
     ("metrics", "sentence"),
     [

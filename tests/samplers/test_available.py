@@ -15,7 +15,7 @@ from turnout.runs.session import Session
 from turnout.samplers.diagnostics import NAMES as SAMPLING
 
 
-@pytest.mark.tiers(quick=["coins", "nice", "full"])
+@pytest.mark.tiers(quick=["nice", "full"], longer=["coins"])
 @pytest.mark.parametrize("design", ["k-vib", "size", "coins", "nice", "full"])
 def test_averages_are_unbiased_over_who_is_available_and_over_the_coins(design):
     """E[sum_{i in S} v_i / (q_i p_i)] = sum_i v_i, and `variance` is E|d - sum_{i available} v_i / q_i|^2 given who is."""

@@ -27,6 +27,7 @@ def test_who_is_available_follows_the_trace(engine):
     assert counts.tolist() == [sum(there(round)) for round in range(6)]
 
 
+@pytest.mark.longer
 def test_the_sum_over_a_period_is_unbiased():
     """Each client counts 1 / q_i in the rounds in which it is there: in a period as often as once a round."""
     algorithm = t.MbGd(t.Available(t.Full(), trace=TRACE), lr=1e-7)

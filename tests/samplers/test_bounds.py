@@ -65,7 +65,7 @@ def algorithm_2_scale(scores, size, iterations) -> float:
     return p[free] / (size * scores[free] / scores.sum())
 
 
-@pytest.mark.tiers(longer=["1"])
+@pytest.mark.longer
 @pytest.mark.parametrize("iterations", [1, 4])
 def test_averages_are_unbiased_after_any_number_of_iterations(iterations):
     """By enumeration of all cohorts, each with its probability under independent draws."""

@@ -52,7 +52,7 @@ def moments(urns, shares):
     return shares_of @ counts, shares_of @ np.sum(errors**2, axis=1), shares_of @ np.sum(counts > 0, axis=1)
 
 
-@pytest.mark.tiers(quick=["2-size", "3-gradients"])
+@pytest.mark.tiers(quick=["3-gradients"], longer=["2-size"])
 @pytest.mark.parametrize("by", MAKERS)
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_clients_count_once_and_vary_less_than_with_replacement(by, size):
@@ -70,7 +70,7 @@ def test_clients_count_once_and_vary_less_than_with_replacement(by, size):
     assert t.Clustered(size).bind(FIVE).variance(state, FIVE, jnp.asarray(VECTORS)) == pytest.approx(variance, rel=1e-9)
 
 
-@pytest.mark.tiers(quick=["3"])
+@pytest.mark.tiers(quick=[], longer=["3"])
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_cohorts_have_the_law_of_the_urns(size):
     sampler = t.Clustered(size).bind(FIVE)

@@ -155,6 +155,7 @@ def test_strata_by_rows_and_labels_need_rows_and_labels():
         by_optimum(network(), 2)
 
 
+@pytest.mark.tiers(longer=["logistic"])
 @pytest.mark.parametrize("make", [quadratic, logistic])
 def test_optimal_strata_have_the_least_variance_at_the_optimum(make):
     """Below that of NICE, of k-means by rows and of random strata; also with unequal client weights."""

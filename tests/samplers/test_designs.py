@@ -106,7 +106,7 @@ def fixed(name: str, size: int, p=None):
     return {"systematic": t.Systematic, "pivotal": t.Pivotal}[name](p, size=size)
 
 
-@pytest.mark.tiers(quick=["systematic-three"], longer=["pivotal-three"])
+@pytest.mark.tiers(quick=[], longer=["systematic-three", "pivotal-three"])
 @pytest.mark.parametrize("p", [TWO, THREE], ids=["two", "three"])
 @pytest.mark.parametrize("name", LAWS)
 def test_cohorts_of_fixed_size_follow_the_design(name, p):
@@ -122,6 +122,7 @@ def test_cohorts_of_fixed_size_follow_the_design(name, p):
     np.testing.assert_allclose(drawn.expansion, 1 / p[np.asarray(drawn.ids)], rtol=1e-12)
 
 
+@pytest.mark.longer
 def test_a_systematic_selection_has_k_clients_for_every_start():
     """The sum of p_i is K up to rounding, which is exaggerated here: p is scaled to that sum."""
     keys, factors = jax.random.split(jax.random.key(0), 1000), np.repeat([0.9, 1.1], 500)
@@ -176,7 +177,7 @@ def moments(law, vectors):
 Q = np.array([0.1, 0.3, 0.15, 0.25, 0.2])
 
 
-@pytest.mark.tiers(quick=["1", "2", "5"])
+@pytest.mark.tiers(quick=["2", "5"], longer=["1"])
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_des_raj_follows_its_design_and_is_unbiased(size):
     law, sampler = list(ordered(Q, size)), t.DesRaj(Q, size=size).bind(FIVE)

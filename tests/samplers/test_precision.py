@@ -57,7 +57,7 @@ def counts(ids, active, expansion):
 
 
 @pytest.mark.tiers(
-    quick=["nice"], longer=["available", "k-vib"], slow=["independent", "replacement", "cube", "stratified", "adaptive-size"]
+    quick=[], longer=["nice", "available", "k-vib"], slow=["independent", "replacement", "cube", "stratified", "adaptive-size"]
 )
 @pytest.mark.parametrize("name", [*(name for name in SAMPLERS if name != "gradient-stratified"), *RULES])
 def test_cohorts_are_those_of_the_seed_in_both_precisions(name):
@@ -95,6 +95,7 @@ def test_cells_that_are_computed_side_by_side_draw_as_runs_do():
     np.testing.assert_array_equal(together, apart)
 
 
+@pytest.mark.longer
 @pytest.mark.filterwarnings("error")
 def test_cost_estimates_are_those_of_the_seed_in_both_precisions():
     """Of cohorts of random size."""

@@ -234,7 +234,7 @@ def followed(name: str, size: int, repeated: bool):
     return start, probabilities(start), jax.jit(play)
 
 
-@pytest.mark.tiers(longer=["k-vib-0", "k-vib-1", "a-osmd-0", "last-norm-0"])
+@pytest.mark.tiers(longer=["k-vib-0", "k-vib-1", "avare-0", "a-osmd-0", "last-norm-0"])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", REFERENCES)
 def test_a_rule_follows_its_reference(name, seed):
@@ -325,6 +325,7 @@ def test_the_regret_of_kvib_grows_slower_than_time():
     assert 0 < longer < 3.2 * shorter
 
 
+@pytest.mark.longer
 @pytest.mark.parametrize("rounds", [100, 1000])
 def test_the_regret_of_kvib_is_within_theorem_52(rounds, n=40, size=5):
     """The bound with its constants, appendix D.3, in the form for feedback that includes the clients' weights; z <= K."""

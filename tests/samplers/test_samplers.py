@@ -208,7 +208,7 @@ def test_what_binding_sets_is_neither_given_by_position_nor_shown(sampler, given
     assert not any(f"{name}=" in repr(bound) for name in fields)
 
 
-@pytest.mark.tiers(longer=["independent-uniform"])
+@pytest.mark.tiers(longer=["independent-uniform", "independent-unequal"])
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_averages_are_unbiased_by_enumeration(name, weights):
@@ -227,13 +227,15 @@ def test_averages_are_unbiased_by_enumeration(name, weights):
         "nice-1",
         "nice-3",
         "shuffled-nice",
-        "block",
-        "block-one",
-        "block-part",
-        "shuffled-stratified",
+        "nonuniform",
         "independent",
-        "two-stage",
         "coins",
+        "block",
+        "block-part",
+        "block-one",
+        "block-uniform",
+        "two-stage",
+        "shuffled-stratified",
     ]
 )
 @pytest.mark.parametrize("name", DESIGNS)
@@ -251,7 +253,7 @@ def draw_of(population):
     return lambda sampler, state, key: sampler.draw(state, key, population)
 
 
-@pytest.mark.tiers(quick=["nice-3", "block", "stratified"], longer=["independent"])
+@pytest.mark.tiers(quick=["nice-3", "stratified"], longer=["independent", "block"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_draws_follow_the_design_with_its_weights(name):
     """The cohorts really drawn have the law of the enumeration, and `Replies.average` weighs each as the enumeration does."""
@@ -317,7 +319,7 @@ def many_sequences(sampler, population, count, seeds=4000):
     return np.asarray(jax.jit(jax.vmap(lambda seed: sequence(sampler, population, count, seed)))(jnp.arange(seeds)))
 
 
-@pytest.mark.tiers(quick=["12-3", "5-1", "11-4"])
+@pytest.mark.tiers(quick=["12-3"], longer=["5-1", "11-4"])
 @pytest.mark.parametrize(("n", "m"), [(12, 3), (7, 7), (5, 1), (11, 4)])
 def test_shuffled_cohorts_are_disjoint_over_an_epoch(n, m):
     """An epoch of floor(n / m) cohorts holds nobody twice, so that it holds everybody once where m divides n."""

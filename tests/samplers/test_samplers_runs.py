@@ -55,7 +55,7 @@ class Census(t.Algorithm):
         return t.Done((np.arange(x.size, dtype="int32") == client.id).astype(x.dtype))
 
 
-@pytest.mark.tiers(quick=["1-6-sampler0", "3-2-sampler0"], longer=["3-2-sampler1"])
+@pytest.mark.tiers(quick=["3-2-sampler0"], longer=["1-6-sampler0", "3-2-sampler1"])
 @pytest.mark.parametrize("sampler", [t.ShuffledNice(4), t.ShuffledStratified(strata=[0, 1, 2, 3] * 3)])
 @pytest.mark.parametrize(("draws", "rounds"), [(1, 6), (3, 2)])
 def test_two_epochs_in_a_run_visit_everyone_twice(sampler, draws, rounds):

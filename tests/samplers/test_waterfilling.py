@@ -52,6 +52,7 @@ def test_capped_probabilities_equal_bisection(n):
     assert max(abs(math.fsum(row) - size) for row, size in zip(p, sizes, strict=True)) <= 2 * n * np.finfo(float).eps
 
 
+@pytest.mark.tiers(longer=["100"])
 @pytest.mark.parametrize("n", [1, 2, 5, 12, 100])
 def test_bounded_probabilities_equal_bisection(n):
     rng = np.random.default_rng(n)
@@ -70,6 +71,7 @@ def test_capping_without_a_floor_is_the_same():
     np.testing.assert_allclose(low, jax.vmap(capped)(scores, sizes), rtol=0, atol=1e-13)
 
 
+@pytest.mark.longer
 def test_among_some_clients_capping_is_capping_of_those():
     rng = np.random.default_rng(4)
     scores, sizes = instances(8, 200, rng)
@@ -112,6 +114,7 @@ together = jax.jit(
 )
 
 
+@pytest.mark.longer
 @given(
     st.lists(ANY, min_size=8, max_size=8), st.floats(1e-3, 8), st.floats(0, 1), st.lists(st.booleans(), min_size=8, max_size=8)
 )

@@ -75,6 +75,7 @@ def test_a_rule_is_bound_tuned_and_taught():
     np.testing.assert_allclose(bound.expected_draws(expected, FOUR), p)
 
 
+@pytest.mark.longer
 def test_answers_before_a_draw_count_lambda_times():
     sampler = t.Independent(t.Optimal(), size=2.0).bind(FOUR)
     norms, answered = jnp.array([1.0, 2.0, 3.0, 4.0]), jnp.array([True, True, False, True])

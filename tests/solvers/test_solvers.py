@@ -41,7 +41,6 @@ def proximal_point(problem, gamma, x=None) -> np.ndarray:
 
 @pytest.mark.tiers(
     quick=[
-        "aicn-*",
         "agd-10000.0-0.1",
         "agd-10000.0-1000000.0",
         "cg-10.0-1000000.0",
@@ -53,6 +52,9 @@ def proximal_point(problem, gamma, x=None) -> np.ndarray:
         "newton-10.0-1000000.0",
         "newton-10000.0-0.1",
         "newton-10000.0-1000000.0",
+        "aicn-10.0-1000000.0",
+        "aicn-10000.0-0.1",
+        "aicn-10000.0-1000000.0",
     ],
     longer=[
         "agd-10.0-1000000.0",
@@ -67,6 +69,7 @@ def proximal_point(problem, gamma, x=None) -> np.ndarray:
         "newton-products-10.0-1000000.0",
         "newton-products-10000.0-0.1",
         "newton-products-10000.0-1000000.0",
+        "aicn-10.0-0.1",
         "scaffnew-10.0-0.1",
         "scaffnew-10.0-1000000.0",
         "scaffnew-10000.0-0.1",
@@ -165,6 +168,7 @@ def test_newton_needs_one_step_on_a_quadratic():
     np.testing.assert_allclose(trace.x, proximal_point(problem, 3.0), atol=1e-11)
 
 
+@pytest.mark.longer
 def test_accelerated_gradient_keeps_nesterovs_rate():
     """phi(y_k) - phi* <= (L + mu) / 2 (1 - sqrt(mu / L))^k |x - y*|^2 (Nesterov, 2018, theorem 2.2.3)."""
     problem, gamma = t.Quadratic.random(1, 10, largest=1000.0, seed=1), 1e9

@@ -64,7 +64,7 @@ def test_a_larger_gamma_means_fewer_rounds_and_a_larger_neighbourhood(exhibits):
     assert exhibits["table-4"].frame.group_by("problem").len()["len"].n_unique() == 1
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_findings_compare_the_methods_that_are_played():
     """SPPM against LocalGD under both samplings, one of each played, on a set under both conventions."""
     made = {name: SMALL[name] for name in ("problem", "split", "sampler")}

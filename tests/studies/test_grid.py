@@ -43,6 +43,7 @@ def with_values(setting: dict) -> dict:
     return content
 
 
+@pytest.mark.longer
 @given(GRIDS, st.booleans())
 def test_a_setting_is_the_configuration_with_its_values(grid, shared):
     method = {"algorithm": BASE["algorithm"], **({} if shared else {"grid": grid})}

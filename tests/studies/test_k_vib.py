@@ -57,7 +57,7 @@ def test_the_table_has_the_costs_and_variances_of_the_runs(study):
         assert error == pytest.approx(means.std(ddof=1) / np.sqrt(3), rel=0.1, abs=1e-12)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_full_participation_alone_has_no_findings_about_k(study):
     alone = t.Study(study.declaration, study.runs.filter(pl.col("method") == "full"), (), Cases(None))
     assert part("findings").Samplers(alone).sentences() == []

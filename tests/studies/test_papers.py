@@ -39,7 +39,6 @@ SOURCES = {
         "hospitals",
         "cohort-size",
         "second-order",
-        "compression",
         "comparison",
         "advice",
         "personal",
@@ -49,6 +48,7 @@ SOURCES = {
         "hubs-networks",
         "compression-networks",
     ],
+    longer=["compression"],
     slow=["cohort-squeeze", "sketched-newton"],
 )
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)

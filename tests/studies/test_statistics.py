@@ -24,6 +24,7 @@ def test_of_an_odd_number_of_values_the_median_is_that_of_numpy(values):
     assert median(values) == np.median(values)
 
 
+@pytest.mark.longer
 @given(COSTS)
 def test_the_interval_is_within_the_values_and_holds_the_median(values):
     low, high = interval(values)

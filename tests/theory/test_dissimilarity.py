@@ -129,6 +129,7 @@ def nonconvex() -> NonconvexLogistic:
     return NonconvexLogistic(**fields_of(logistic()), alpha=0.6)
 
 
+@pytest.mark.tiers(longer=["matrices"])
 @pytest.mark.usefixtures("hessians_kept")
 def test_local_constants_of_logistic_regression(nonconvex):
     x = np.random.default_rng(2).normal(size=5)

@@ -293,6 +293,7 @@ def test_what_a_run_hands_out_is_within_its_bound(method, scale):
     assert bound.at(40) < bound.at(0) and measured[40] < 0.1 * measured[0]
 
 
+@pytest.mark.longer
 def test_bounds_need_what_the_theorems_do():
     problem, constants = made(np.ones(N))
     inexact = t.FedDcd(t.Nice(3), EXACTLY, delta=0.2, lr=dual.INEXACT_LR)

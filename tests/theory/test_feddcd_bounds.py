@@ -17,7 +17,7 @@ def test_the_cohorts_of_a_round_are_those_of_its_exchanges(name):
     assert example.make(t.Nice(3)).cohorts_per_round == (len(exchanges) if regular else None)
 
 
-@pytest.mark.tiers(quick=["fedavg-1"], longer=["mimemvr-2"])
+@pytest.mark.tiers(quick=[], longer=["fedavg-1", "mimemvr-2"])
 @pytest.mark.parametrize(("name", "coordinates"), [("fedavg", 1), ("accfeddcd", 2), ("mimemvr", 2), ("scaffold-sag", 2)])
 def test_an_exchange_reaches_one_more_coordinate_of_the_chain(name, coordinates):
     """The theorem counts exchanges of which each may reach the next coordinate, here with all clients."""

@@ -135,7 +135,7 @@ MISTAKES = {
 }
 
 
-@pytest.mark.tiers(quick=["scaffnew", "mime", "mimemvr", "ce-lgd", "saber-partial"], longer=["feddyn"])
+@pytest.mark.tiers(quick=["mime", "mimemvr", "ce-lgd", "saber-partial"], longer=["feddyn", "scaffnew"])
 @pytest.mark.parametrize("name", EXACT | NOISY)
 def test_states_keep_their_shapes_and_types_in_single_precision(name):
     """On parameters that are a pytree, and without running anything."""

@@ -266,6 +266,7 @@ def test_shares_of_unequal_clients_are_refused_where_they_are_not_known():
     np.testing.assert_allclose(cohort_mean_weights(block, problem.population), expected)
 
 
+@pytest.mark.tiers(longer=["full", "nice", "block", "nonuniform", "importance", "subsets", "independent", "equal coins"])
 @pytest.mark.parametrize("name", SAMPLERS)
 def test_averaged_proximal_points_stay_below_theorem_2(name):
     problem, runs = quadratic(), 400
@@ -285,7 +286,7 @@ def test_averaged_proximal_points_stay_below_theorem_2(name):
         assert np.all(confident(np.stack(errors, axis=1)) <= bound * (1 + 1e-9))
 
 
-@pytest.mark.tiers(longer=["True-None"])
+@pytest.mark.longer
 @pytest.mark.parametrize(("sparse", "weights"), [(False, np.arange(1.0, 9.0)), (True, None)])
 def test_derivatives_at_the_optimum_are_those_of_plain_numpy(sparse, weights):
     problem, at = logistic(weights=weights), at_optimum(logistic(sparse, weights))

@@ -133,6 +133,7 @@ FEDDCD = {"algorithm": {"kind": "feddcd", "solver": "newton-cg"}, "target": {"me
 SELECTION = {"target": {"metric": "gradient", "below": 1e-12}, "price": [{"kind": "selection"}]}
 
 
+@pytest.mark.tiers(longer=["selection"])
 @pytest.mark.parametrize("tables", [SPPM, SELECTION], ids=["sppm", "selection"])
 def test_no_number_is_cut_in_a_narrow_terminal(tmp_path, monkeypatch, tables):
     """All words of the tables that a wide terminal shows come whole."""

@@ -197,6 +197,7 @@ def place():
     return InProcessHubs(configured(BFGS))
 
 
+@pytest.mark.tiers(longer=["of another hub"])
 @pytest.mark.parametrize("name", WRONG)
 def test_a_hub_plays_for_its_own_clients_only(place, name):
     order = {"path": "", "round": 1, "draws": 0, "exchanges": 0, "own": [(-1, -1)] * 2, "base": [(-1, -1)] * 4}

@@ -126,7 +126,7 @@ def test_simulated_losses_are_those_of_the_compiled_run(missing):
     assert untimed(trace) == untimed(expected)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_norms_are_bounded_where_the_server_sees_each_reply():
     experiment = configured(ALGORITHMS["fedavg"] + '[faults]\nclip = 1e-3\nmissing = "skip"\n')
     place = InProcessHubs(experiment)
@@ -193,7 +193,7 @@ BAD_HUBS = {
 }
 
 
-@pytest.mark.tiers(quick=[], longer=["no sum", "counts", "others", "garbage"], slow=["single"])
+@pytest.mark.tiers(quick=[], longer=["garbage"], slow=["single", "no sum", "counts", "others"])
 @pytest.mark.parametrize("name", BAD_HUBS)
 def test_a_wrong_sum_of_a_hub_is_counted_and_never_reaches_the_aggregate(name):
     """The run is that of the clients of the other hubs: client 0 is one of them."""
@@ -395,6 +395,7 @@ class Gone(Grid):
         raise RunNotRunningException
 
 
+@pytest.mark.longer
 def test_a_hub_whose_superlink_was_away_too_long_ends():
     """And says so, so that whoever supervises it starts it again."""
     place, ended = InProcessHubs(configured(FULL + FEDAVG + SKIP)), []

@@ -165,6 +165,7 @@ def test_a_client_that_never_answers_well_ends_the_run_in_a_sentence(misdeed, wh
     assert sum(line.startswith(f"hospital 1: {why}: asked again in") for line in lines) == clients.TRIES - 1
 
 
+@pytest.mark.longer
 def test_a_client_whose_replies_are_refused_in_a_row_is_left_out_by_name(told):
     federation = InProcess(SKIPPING, {1: times(np.nan)}, Registry(KEYS))
     session = federation.session().run()
@@ -220,6 +221,7 @@ def test_replies_above_the_norm_are_refused_by_name(told):
     assert "hospital 1: longer than norm = 1000: left out of this exchange" in told.text
 
 
+@pytest.mark.longer
 def test_replies_above_the_norm_are_clipped():
     clipped = replace(AVERAGING, faults=Faults(missing="skip", clip=1.0))
     trace = InProcess(clipped, {1: times(1e30)}).session().run().trace

@@ -221,6 +221,7 @@ def test_a_run_that_needs_a_revoked_client_ends_in_a_sentence(folder, monkeypatc
         registered(experiment, folder).greeted()
 
 
+@pytest.mark.longer
 def test_a_client_with_a_new_key_joins_again(folder, tmp_path, monkeypatch, told):
     one_round_a_chunk(monkeypatch)
     federation = registered(REPEATING, folder)
