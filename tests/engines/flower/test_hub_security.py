@@ -122,7 +122,7 @@ def test_what_is_not_sealed_for_the_server_is_not_opened(told):
     for other, with_it in (
         (sealed, told),
         (sealed[::-1].copy(), own),
-        (sealed, {"beside": own["beside"][:-2] + "00"}),
+        (sealed, {"beside": own["beside"][:-2] + f"{int(own['beside'][-2:], 16) ^ 1:02x}"}),
         (sealed[:-1].copy(), own),
     ):
         with pytest.raises(ValueError):
