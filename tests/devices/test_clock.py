@@ -151,8 +151,9 @@ def test_the_expected_average_is_over_those_on_time():
     seconds, values = np.array([0.3, 0.1, 0.4, 0.2]), np.array([1.0, -2.0, 5.0, 7.0])
     fleet = t.Devices(seconds, first=2).bind(4)
     cohorts = [np.array(ids) for ids in itertools.combinations(range(4), 3)]
-    ones, zeros = np.ones(3, bool), np.zeros(3, int)
-    on_time = [ids[np.asarray(fleet.exchange(ids, ones, ones, ones.astype(int), zeros, (0, 0)).on_time)] for ids in cohorts]
+    ones, zeros = jnp.ones(3, bool), jnp.zeros(3, int)
+    exchanges = [fleet.exchange(jnp.asarray(ids), ones, ones, ones.astype(int), zeros, (0, 0)) for ids in cohorts]
+    on_time = [ids[np.asarray(exchange.on_time)] for ids, exchange in zip(cohorts, exchanges, strict=True)]
     average = np.mean([values[ids].sum() / 4 / (3 / 4) for ids in on_time])
     chance = np.array([np.mean([i in late for late in on_time]) for i in range(4)]) / (3 / 4)
     np.testing.assert_allclose(average, (chance * values).sum() / 4)

@@ -3,6 +3,7 @@
 import json
 import pickle
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -173,10 +174,10 @@ def test_measured_times_are_replayed_by_the_speeds_that_fit_them(tmp_path):
     file = tmp_path / "devices.csv"
     file.write_text(stopwatch.to_csv(3))
     fleet = t.Devices.from_csv(file).bind(3)
-    one = np.ones(1, bool)
+    one = jnp.ones(1, bool)
     for queries in (1, 5):
         for client, slow in ((0, 1.0), (1, 2.0), (2, 3.0)):
-            arguments = (np.array([client]), one, one, np.array([queries]), np.zeros(1, int), (40, 40))
+            arguments = (jnp.array([client]), one, one, jnp.array([queries]), jnp.zeros(1, int), (40, 40))
             taken = int(fleet.exchange(*arguments).microseconds[0])
             assert taken == pytest.approx(1e6 * slow * (0.2 + 0.1 * queries), rel=1e-4)
     assert Stopwatch().to_csv(3) is None

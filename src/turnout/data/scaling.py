@@ -35,12 +35,12 @@ class Scaling:
         return np.where(deviations > 0, centred / divisor, 0)
 
 
-def fitted_scaling(normalize: Literal["rows", "columns"], features: np.ndarray) -> Scaling:
+def fitted_scaling(normalize: Literal["rows", "columns"], features: Any) -> Scaling:
     """Return the scaling of training rows; columns that do not vary have the deviation 0.
 
     Args:
         normalize: "columns" or "rows".
-        features: Features [rows, d], dense ones for "columns".
+        features: Features [rows, d], for "rows" also sparse ones.
     """
     if normalize == "rows" or not len(features):
         return Scaling("rows") if normalize == "rows" else Scaling("columns", *[(0.0,) * features.shape[1]] * 2)
