@@ -139,12 +139,6 @@ QUADRATIC = t.Quadratic.random(clients=2, dimension=2)
 CLASSES = t.Logistic((ROWS[0], np.tile([-1.0, 1.0], 3)), np.array([0, 2, 6]), t.Population(count=2), mu=0.1)
 
 
-@pytest.mark.tiers(
-    longer=[
-        "options0-held_out has no effect but that its clients are not drawn",
-        "options2-memory has no effect on clients that compute one by one",
-    ]
-)
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
