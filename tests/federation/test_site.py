@@ -65,7 +65,7 @@ def served(place, toml: str):
     return read(file)
 
 
-@pytest.mark.longer
+@pytest.mark.slow
 def test_the_server_changes_the_step_size_and_the_rounds_without_touching_a_site(place):
     started = start_nodes(place, POLICY, TOML.replace("rounds = 30", "rounds = 5"), "plain")
     experiment = served(place, TOML.replace("lr = 1.0", "lr = 0.5").replace("rounds = 30", "rounds = 4"))
