@@ -63,33 +63,7 @@ def test_every_example_is_in_a_language_that_is_tested():
         assert {*re.findall(r"^```(\w*)\n(?=.)", page.read_text(), flags=re.MULTILINE)} <= {"", "python", "toml", "sh"}, page.name
 
 
-@pytest.mark.tiers(
-    quick=[],
-    longer=["README.md", "vectors.md"],
-    slow=[
-        "a[!d]*",
-        "s[!c]*",
-        "clients.md",
-        "coming-from.md",
-        "compression.md",
-        "configuration.md",
-        "cookbook.md",
-        "data.md",
-        "devices.md",
-        "engines.md",
-        "exchanges.md",
-        "export.md",
-        "faults.md",
-        "groups.md",
-        "hubs.md",
-        "index.md",
-        "models.md",
-        "prices.md",
-        "results.md",
-        "testing.md",
-        "weights.md",
-    ],
-)
+@pytest.mark.tiers(quick=[], longer=["README.md", "vectors.md"], slow=["[!anps]*", "a[!d]*", "s[!c]*", "prices.md", "results.md"])
 @with_blocks("python")
 def test_the_python_of_a_page_runs(page, tmp_path):
     """The examples of a page are one program."""

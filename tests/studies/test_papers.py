@@ -20,37 +20,7 @@ SOURCES = {
 }
 
 
-@pytest.mark.tiers(
-    quick=[
-        "cohort-squeeze-networks",
-        "cost-aware",
-        "cost-aware-networks",
-        "fedavg",
-        "feddcd",
-        "feddcd-heterogeneity",
-        "k-vib",
-        "k-vib-networks",
-        "niid-bench",
-        "cost-aware-networks-paper",
-        "cohort-squeeze-networks-paper",
-        "k-vib-networks-paper",
-        "niid-bench-paper",
-        "hubs",
-        "hospitals",
-        "cohort-size",
-        "second-order",
-        "comparison",
-        "advice",
-        "personal",
-        "asynchronous",
-        "demo",
-        "schools",
-        "hubs-networks",
-        "compression-networks",
-    ],
-    longer=["compression"],
-    slow=["cohort-squeeze", "sketched-newton"],
-)
+@pytest.mark.tiers(longer=["compression"], slow=["cohort-squeeze", "sketched-newton"], everything=["cost-aware-regimes"])
 @pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
 def test_every_setting_is_a_configuration_and_its_parts_are_known(source):
     declaration = DeclarationReader(source()).declaration()

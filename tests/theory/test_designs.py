@@ -19,41 +19,7 @@ MU = GENERATOR.uniform(0.5, 2, 6)
 GRADIENTS = GENERATOR.normal(size=(6, 3))
 
 
-@pytest.mark.tiers(
-    quick=[
-        "full-uniform",
-        "full-unequal",
-        "full-in-parts-uniform",
-        "full-in-parts-unequal",
-        "nice-1-uniform",
-        "nice-1-unequal",
-        "nice-3-uniform",
-        "nice-3-unequal",
-        "shuffled-nice-uniform",
-        "shuffled-nice-unequal",
-        "nonuniform-uniform",
-        "nonuniform-unequal",
-        "coins-uniform",
-        "coins-unequal",
-        "block-uniform",
-        "block-unequal",
-        "block-part-uniform",
-        "block-part-unequal",
-        "block-one-uniform",
-        "block-one-unequal",
-        "block-uniform-uniform",
-        "block-uniform-unequal",
-        "stratified-uniform",
-        "stratified-unequal",
-        "two-stage-uniform",
-        "two-stage-unequal",
-        "shuffled-stratified-uniform",
-        "shuffled-stratified-unequal",
-        "subsets-uniform",
-        "subsets-unequal",
-    ],
-    longer=["independent-unequal"],
-)
+@pytest.mark.tiers(longer=["independent-unequal"], everything=["independent-uniform"])
 @pytest.mark.parametrize("weights", WEIGHTS)
 @pytest.mark.parametrize("name", DESIGNS)
 def test_constants_equal_enumeration(name, weights):
