@@ -285,6 +285,31 @@ def test_without_a_tokenizer_bytes_are_tokens(tmp_path):
     np.testing.assert_array_equal(single(again.start(jax.random.key(1))).embed_out.weight, x.embed_out.weight)
 
 
+@pytest.mark.parametrize("length", [2, 5, 7, 10, 400])
+def test_packed_rows_are_the_texts_of_each_client_one_after_another(length):
+    problem = language(length=length, packed=True, **TINY)
+    rows, offsets = problem.rows[0], problem.offsets
+    assert problem.places == rows.shape[1] and problem.population.count == 3
+    for client, texts in enumerate(([0, 1, 2], range(3, 8), range(8, 12))):
+        whole = b"".join(TEXTS[k].encode() + b"\0" for k in texts)
+        found = [row[row >= 0].tolist() for row in rows[offsets[client] : offsets[client + 1]]]
+        assert all(len(row) == length for row in found[:-1]) and 2 <= len(found[-1]) <= length
+        # One token is nothing to predict.
+        tail = len(whole) % length == 1
+        assert bytes(np.concatenate(found).tolist()) == whole[: len(whole) - tail]
+
+
+def test_packed_rows_have_the_end_token_of_the_tokenizer_where_it_has_one(pythia_folder, tmp_path):
+    known = tokenizer_of(pythia_folder)(TEXTS)["input_ids"]
+    rows = language(pythia_folder, packed=True, split=Split.of([np.arange(12)], 12)).rows[0]
+    assert rows[rows >= 0].tolist() == [*np.concatenate(known)]
+    ending = json.loads((pythia_folder / "tokenizer.json").read_text())
+    ending["model"]["vocab"]["<|endoftext|>"] = 11
+    (tmp_path / "tokenizer.json").write_text(json.dumps(ending))
+    rows = language(pythia_folder, tokenizer=tmp_path, packed=True, split=Split.of([np.arange(12)], 12)).rows[0]
+    assert rows[rows >= 0].tolist() == [*np.concatenate([[*part, 11] for part in known])]
+
+
 @pytest.mark.slow
 def test_tokens_stay_whole_numbers_in_every_precision_and_storage():
     ragged = Split.of([[0], np.arange(1, 12)], 12)
@@ -407,6 +432,7 @@ def test_what_does_not_fit_is_one_sentence(pythia_folder, bert_folder, tmp_path)
         (lambda: language(vocabulary=9, **TINY), "256 tokens, and the model 9: .* or a larger vocabulary"),
         (lambda: language(pythia_folder, length=17), "17 tokens is beyond the 16 places"),
         (lambda: language(texts=["a", " "] * 6, **TINY), "a text of data has no tokens .' '.: leave its row out"),
+        (lambda: language(texts=["a", " "] * 6, packed=True, **TINY), "a text of data has no tokens .' '.: leave its row out"),
         (lambda: language(pythia_folder, width=8), "has the width of its model"),
         (lambda: language(width=9, layers=1, heads=2), "width of 9 is not shared by 2 heads"),
         (lambda: language(width=0), "width of a model is a whole number from 1"),

@@ -237,3 +237,42 @@ def test_a_number_from_which_another_is_computed_at_the_start_is_no_leaf():
     programs = plan_of(declaration, Cases(None), "report")
     assert [program.runs[0].method for program in programs] == ["halved", "halved", "mbgd"]
     assert [len(program.runs) for program in programs] == [3, 3, 6]
+
+
+SPLIT = {"kind": "dirichlet", "clients": 4, "concentration": 0.5}
+
+
+def test_a_problem_that_is_split_by_seed_is_what_configurations_with_these_splits_are():
+    """Each run has the split of its seed, has its place among the seeds, and no program holds two splits."""
+    problem = {"problem": {"kind": "logistic", "data": "breast_cancer", "mu": 0.1}, "split": SPLIT, "split_by_seed": True}
+    method = {"algorithm": BASE["algorithm"], "sampler": "full", "grid": {"algorithm.lr": [0.1, 0.2]}}
+    seeds = [7, 3]
+    study = {"seeds": seeds, "problems": {"cancer": problem}, "methods": {"a": method}}
+    cases = Cases(None)
+    programs = plan_of(declared(study), cases, "report")
+    runs = [run for program in programs for run in program.runs]
+    places = sorted((run.place[1], seeds[run.place[3]], run.seed) for run in runs)
+    assert places == [(setting, seed, seed) for setting in (0, 1) for seed in sorted(seeds)]
+    for program in programs:
+        (seed,) = {run.seed for run in program.runs}
+        assert program.experiment.split.seed == seed
+        plain = Reader("plain", "", {**problem, **method, "split": {**SPLIT, "seed": seed}})
+        plain.tables = {key: plain.tables[key] for key in ("problem", "split", "algorithm", "sampler")}
+        assert cases.of(program.experiment) is cases.of(plain.experiment("plain"))
+    assert len({id(cases.of(program.experiment)) for program in programs}) == len(seeds)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"split_by_seed": 1}, "split_by_seed is true or false, not 1"),
+        ({"split": {**SPLIT, "seed": 2}}, "with split_by_seed the seeds of the runs are those of the split: take out split.seed"),
+        ({"split": {"kind": "two-class", "clients": 3}, "problem": BASE["problem"]}, "split"),
+    ],
+)
+def test_a_problem_that_cannot_be_split_by_seed_is_told(changes, told):
+    problem = {"problem": {"kind": "logistic", "data": "breast_cancer", "mu": 0.1}, "split": SPLIT, "split_by_seed": True}
+    method = {"algorithm": BASE["algorithm"], "sampler": "full"}
+    study = {"problems": {"cancer": {**problem, **changes}}, "methods": {"a": method}}
+    with pytest.raises(t.UserError, match=told):
+        plan_of(declared(study), Cases(None), "report")

@@ -56,14 +56,21 @@ class TextSpec(DataSpec):
 
 @config
 class LanguageModelSpec(TextSpec):
-    """A language model: see `problems.LanguageModel.of`."""
+    """A language model: see `problems.LanguageModel.of`.
+
+    Args:
+        packed: Whether the texts of a client follow one another in its rows.
+    """
+
+    packed: bool = False
 
     @property
     def numbers_labels(self) -> bool:
         return False
 
     def build(self, dataset: Dataset, split: Split) -> Problem:
-        return problems.LanguageModel.of(dataset, split, weights=self.client_weights(split), **self.options)
+        weights = self.client_weights(split)
+        return problems.LanguageModel.of(dataset, split, weights=weights, packed=self.packed, **self.options)
 
 
 @config

@@ -67,6 +67,7 @@ class LanguageModel(Problem):
         length: int = LENGTH,
         weights=None,
         remat: bool = False,
+        packed: bool = False,
         **changes: int | None,
     ) -> "LanguageModel":
         """Build the problem of a data set of texts.
@@ -78,17 +79,21 @@ class LanguageModel(Problem):
             folder: A folder with config.json and model.safetensors; None draws weights.
             tokenizer: A folder with tokenizer.json; None for that of `folder`, or the bytes of UTF-8 where there is no folder,
                 or one of a model of 256 tokens without this file.
-            length: The number of tokens that texts are cut to.
+            length: The number of tokens that texts are cut to, or of packed rows.
             weights: Client weights lambda [n] up to their sum, uniform if None.
             remat: Whether the activations of blocks are computed again for the gradient, in the place of being kept.
+            packed: Whether the whole texts of a client follow one another in rows of `length` tokens, as in pretraining: a row is
+                then a text in f_i, and its tokens follow those of other texts in it.
             **changes: `width`, `layers`, `heads` and `vocabulary` of a network with drawn weights, the others being those of
                 Pythia-70M; the vocabulary is the tokenizer's where none is given.
 
         Raises:
             UserError: The texts, the folders or the numbers do not fit.
         """
-        config, pretrained, tokens = setting_of(LANGUAGE_MODELS, model, dataset, split, folder, tokenizer, length, changes)
-        parts = federate(dataset, split, np.zeros(dataset.rows, np.int32), weights, features=tokens)
+        config, pretrained, tokens, split = setting_of(
+            LANGUAGE_MODELS, model, dataset, split, folder, tokenizer, length, changes, packed
+        )
+        parts = federate(dataset, split, np.zeros(len(tokens), np.int32), weights, features=tokens)
         return cls(**parts, config=config, places=tokens.shape[1], pretrained=pretrained, remat=remat)
 
     def losses(self, x, rows):

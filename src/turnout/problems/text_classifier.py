@@ -91,7 +91,7 @@ class TextClassifier(Classifier):
         Raises:
             UserError: The texts, the folders, the labels or the numbers do not fit.
         """
-        config, pretrained, tokens = setting_of(TEXT_CLASSIFIERS, model, dataset, split, folder, tokenizer, length, changes)
+        config, pretrained, tokens, _ = setting_of(TEXT_CLASSIFIERS, model, dataset, split, folder, tokenizer, length, changes)
         parts = federate_classes(dataset, split, weights, classes, tokens)
         return cls(**parts, mu=mu, config=config, places=tokens.shape[1], pretrained=pretrained, remat=remat)
 

@@ -87,6 +87,7 @@ class Declaration:
         tuned_on: The seeds on which settings are chosen; none where all settings are reported.
         own_seeds: Such seeds of single methods and problems, by ("methods", name, "seeds") and the like.
         problems: The title of each problem.
+        split_by_seed: The problems that are split anew for each seed.
         methods: The methods by name.
         goals: The goals by name.
         prices: The prices by name.
@@ -104,6 +105,7 @@ class Declaration:
     tuned_on: tuple[int, ...]
     own_seeds: dict[tuple[str, str, str], tuple[int, ...]]
     problems: dict[str, str]
+    split_by_seed: frozenset[str]
     methods: dict[str, Method]
     goals: dict[str, Goal]
     prices: dict[str, Price]

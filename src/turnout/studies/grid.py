@@ -18,7 +18,7 @@ Places = list[tuple[dict, Place]]
 """The tables of a study that a configuration is made of, and where they are, the most special first."""
 
 
-OWN = ("title", "problems", "methods", "on", "grid", "scale", "seeds", "tuning_seeds")
+OWN = ("title", "problems", "methods", "on", "grid", "scale", "seeds", "tuning_seeds", "split_by_seed")
 """The keys of methods and problems that are no tables of a configuration."""
 
 CLIENTS = "n"
@@ -62,6 +62,10 @@ class Setting:
     def experiment(self) -> Experiment:
         """Return the configuration; numbers that are to be scaled are as they are given."""
         return self.reader.without_shares().experiment(f"{self.method} on {self.problem}")
+
+    def dealt(self, seed: int) -> "Setting":
+        """Return the setting with the split of a `seed`."""
+        return dataclasses.replace(self, reader=self.reader.dealt(seed))
 
 
 def settings_of(declaration: Declaration, problem: str, method: str) -> list[Setting]:
@@ -183,6 +187,11 @@ class SettingReader(Reader):
             scaled = value * units[unit]
             tables = with_value(tables, path, max(1, round(scaled)) if unit == CLIENTS else scaled)
         return SettingReader(self.origin, tables, self.places, self.grid, {})
+
+    def dealt(self, seed: int) -> "SettingReader":
+        """Return the reader with the split of a `seed`."""
+        tables = with_value(self.tables, ["split", "seed"], seed)
+        return SettingReader(self.origin, tables, self.places, self.grid, self.scale)
 
     def without_shares(self) -> "SettingReader":
         """Return the reader with one client in the place of each share of the clients."""

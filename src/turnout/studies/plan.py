@@ -1,6 +1,6 @@
 """The plan of a study: which runs there are, and which of them share a compiled program."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
@@ -17,7 +17,7 @@ from turnout.studies.cases import Case, Cases
 from turnout.studies.declaration import Declaration
 from turnout.studies.fingerprint import fingerprint
 from turnout.studies.goals import Goal
-from turnout.studies.grid import settings_of
+from turnout.studies.grid import Setting, settings_of
 from turnout.studies.resolved import Resolved, explained, fitted, grouped, leaf_values, resolve
 
 SCHEMA = 1
@@ -25,6 +25,9 @@ SCHEMA = 1
 
 TOGETHER = 50
 """The most runs of one program: what is lost if the process is killed, and what one worker takes at a time."""
+
+Numbered = list[tuple[int, Setting]]
+"""Settings with their numbers."""
 
 MEMORY = 2**30
 """Bytes that the states and rows of one program's runs may take, at a rough estimate."""
@@ -119,17 +122,28 @@ def plan_of(
             continue
         wanted = (chosen or {}).get((problem, name))
         numbered = [(number, setting) for number, setting in enumerate(settings) if wanted is None or setting.label in wanted]
-        resolved = [resolve(declaration, (pair, number), setting, cases) for number, setting in numbered]
-        seeds = declaration.seeds_of(problem, name, purpose)
-        for group, leaves in grouped(resolved, settings, apart):
-            programs += split_up(program_of(declaration, group, leaves, seeds, purpose), group[0].case)
+        for seeds, dealt, before in _dealt(declaration, problem, numbered, declaration.seeds_of(problem, name, purpose)):
+            resolved = [resolve(declaration, (pair, number), setting, cases) for number, setting in dealt]
+            for group, leaves in grouped(resolved, settings, apart):
+                programs += split_up(program_of(declaration, group, leaves, seeds, purpose, before), group[0].case)
     return programs
 
 
+def _dealt(
+    declaration: Declaration, problem: str, numbered: Numbered, seeds: tuple[int, ...]
+) -> Iterator[tuple[tuple[int, ...], Numbered, int]]:
+    """Yield seeds that share a split, the settings with this split, and how many seeds came before."""
+    if problem not in declaration.split_by_seed:
+        yield seeds, numbered, 0
+        return
+    for before, seed in enumerate(seeds):
+        yield (seed,), [(number, setting.dealt(seed)) for number, setting in numbered], before
+
+
 def program_of(
-    declaration: Declaration, group: list[Resolved], leaves: list[str], seeds: tuple[int, ...], purpose: str
+    declaration: Declaration, group: list[Resolved], leaves: list[str], seeds: tuple[int, ...], purpose: str, before: int = 0
 ) -> Program:
-    """Return the program of a `group` of settings, checked."""
+    """Return the program of a `group` of settings, checked; so many seeds came `before` its own."""
     first = group[0]
     stops = tuple(
         goal for goal in declaration.goals.values() if goal.stop and goal.about(first.setting.problem, first.setting.values)
@@ -141,7 +155,7 @@ def program_of(
         values = leaf_values(one, leaves) or {}
         explained(declaration, one.setting, partial(set_leaves, algorithm, values))
         whole = set_leaves(first.experiment.algorithm, values)
-        for number, seed in enumerate(seeds):
+        for number, seed in enumerate(seeds, before):
             setting, (key, stem) = one.setting, (fingerprint(part, whole, seed)[:32] for part in (base, endless))
             place, own = (
                 (*one.place, purpose == "report", number),

@@ -22,7 +22,7 @@ SHARED = (
     "problem", "split", "sampler", "run", "target", "exchange", "faults", "devices", "hubs", "groups", "privacy", "grid",
     "scale",
 )  # fmt: skip
-PROBLEM = ("title", "methods", "seeds", "tuning_seeds", *SHARED)
+PROBLEM = ("title", "methods", "seeds", "tuning_seeds", "split_by_seed", *SHARED)
 """The keys of a problem."""
 OVERRIDES = ("algorithm", *SHARED)
 """The keys that a method may have for one of its problems."""
@@ -60,6 +60,7 @@ class DeclarationReader(Reader):
             tuned_on=tuned_on,
             own_seeds=self.own_seeds(tuned_on),
             problems={name: str(content.get("title", name)) for name, content in problems.items()},
+            split_by_seed=frozenset(name for name in problems if self.splits_by_seed(name)),
             methods={name: self.method(name, methods, problems) for name in methods},
             goals=goals,
             prices=prices,
@@ -127,6 +128,16 @@ class DeclarationReader(Reader):
         if not isinstance(names, list) or not names:
             raise self.error(path, "methods is a list of names: leave it out for all of them")
         return [self.named(name, methods, path, "method") for name in names]
+
+    def splits_by_seed(self, problem: str) -> bool:
+        """Return whether the seed of a run is that of the problem's split as well."""
+        path = ("problems", problem, "split_by_seed")
+        wanted = self.at(path) or False
+        if not isinstance(wanted, bool):
+            raise self.error(path, f"split_by_seed is true or false, not {wanted!r}")
+        if wanted and "seed" in (self.at(("problems", problem, "split")) or {}):
+            raise self.error(path, "with split_by_seed the seeds of the runs are those of the split: take out split.seed")
+        return wanted
 
     def goal(self, name: str, problems: Mapping) -> Goal:
         """Read a goal."""

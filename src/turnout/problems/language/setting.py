@@ -10,7 +10,7 @@ from turnout.core.errors import UserError, unknown
 from turnout.problems.language.distilbert import DistilBertConfig
 from turnout.problems.language.folders import Pretrained, read_config
 from turnout.problems.language.neox import NeoXConfig
-from turnout.problems.language.tokens import Tokenizer, token_rows, tokenizer_of
+from turnout.problems.language.tokens import Tokenizer, packed_rows, token_rows, tokenizer_of
 
 Config = NeoXConfig | DistilBertConfig
 
@@ -34,15 +34,25 @@ class Setting(NamedTuple):
         config: The numbers of the model.
         pretrained: Its weights; None where they are drawn.
         tokens: The tokens of the texts [rows, t], client by client.
+        split: Which of these rows each client has.
     """
 
     config: Config
     pretrained: Pretrained | None
     tokens: np.ndarray
+    split: Any
 
 
 def setting_of(
-    kinds: dict[str, Any], model: str, dataset, split, folder, tokenizer, length: int, changes: dict[str, int | None]
+    kinds: dict[str, Any],
+    model: str,
+    dataset,
+    split,
+    folder,
+    tokenizer,
+    length: int,
+    changes: dict[str, int | None],
+    packed: bool = False,
 ) -> Setting:
     """Return the model of a problem and the rows of its texts.
 
@@ -53,8 +63,9 @@ def setting_of(
         split: Which rows each client has.
         folder: A folder with weights; None draws them.
         tokenizer: A folder with a tokenizer, or None.
-        length: The number of tokens that texts are cut to.
+        length: The number of tokens that texts are cut to, or of packed rows.
         changes: Numbers of a drawn model.
+        packed: Whether the texts of a client follow one another in its rows.
 
     Raises:
         UserError: One of them does not fit the others.
@@ -80,8 +91,13 @@ def setting_of(
         )
     if dataset.texts is None:
         raise UserError(f"{dataset.name} has no texts: give a table whose only column of features is one of texts")
-    tokens = token_rows(words, dataset.texts[split.indices].tolist(), length, dataset.name)
-    return Setting(config, None if place is None else Pretrained.read(place, config.renamed), tokens)
+    texts, offsets = dataset.texts[split.indices].tolist(), split.offsets
+    if packed:
+        tokens, offsets = packed_rows(words, texts, offsets, length, dataset.name)
+    else:
+        tokens = token_rows(words, texts, length, dataset.name)
+    pretrained = None if place is None else Pretrained.read(place, config.renamed)
+    return Setting(config, pretrained, tokens, replace(split, indices=np.arange(len(tokens)), offsets=offsets))
 
 
 def drawn_config(kind: type, tokenizer: Tokenizer, changes: dict[str, int]) -> Any:
