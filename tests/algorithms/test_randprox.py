@@ -111,13 +111,12 @@ def one_round(data, x, h, gamma, beta, mu, omega, drawn):
 @pytest.mark.tiers(quick=[], longer=["independent"], slow=["full"])
 @pytest.mark.parametrize("sampler", [t.Independent(size=3.0), t.Full()], ids=["independent", "full"])
 def test_with_unequal_weights_a_run_is_its_numpy_program(sampler):
-    gamma, mu, data = 0.02, 0.7, similar(False)
-    beta = gamma * (1 + np.max(SHARES / inclusion(bind(sampler, data), data.population)))
+    gamma, beta, mu, data = 0.02, 0.05, 0.7, similar(False)
     x, h = np.zeros(4), np.zeros((CLIENTS, 4))
     for cohort in cohorts(sampler, data, 3, ROUNDS):
         if cohort:
             x, h = one_round(data, x, h, gamma, beta, mu, 1.0, [(i, weight, even_places) for i, _, weight in cohort])
-    trace = t.run(t.RandProx(sampler, Exact(), gamma, EvenPlaces(), mu=mu), data, rounds=ROUNDS, seed=3)
+    trace = t.run(t.RandProx(sampler, Exact(), gamma, EvenPlaces(), mu=mu, beta=beta), data, rounds=ROUNDS, seed=3)
     np.testing.assert_allclose(trace.x, x, rtol=0, atol=1e-10)
 
 
