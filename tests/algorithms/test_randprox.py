@@ -112,10 +112,11 @@ def one_round(data, x, h, gamma, beta, mu, omega, drawn):
 @pytest.mark.parametrize("sampler", [t.Independent(size=3.0), t.Full()], ids=["independent", "full"])
 def test_with_unequal_weights_a_run_is_its_numpy_program(sampler):
     gamma, beta, mu, data = 0.02, 0.05, 0.7, similar(False)
+    factors = SHARES / inclusion(bind(sampler, data), data.population)
     x, h = np.zeros(4), np.zeros((CLIENTS, 4))
     for cohort in cohorts(sampler, data, 3, ROUNDS):
         if cohort:
-            x, h = one_round(data, x, h, gamma, beta, mu, 1.0, [(i, weight, even_places) for i, _, weight in cohort])
+            x, h = one_round(data, x, h, gamma, beta, mu, 1.0, [(i, factors[i], even_places) for i, *_ in cohort])
     trace = t.run(t.RandProx(sampler, Exact(), gamma, EvenPlaces(), mu=mu, beta=beta), data, rounds=ROUNDS, seed=3)
     np.testing.assert_allclose(trace.x, x, rtol=0, atol=1e-10)
 
