@@ -88,6 +88,7 @@ from .algorithms.pfedme import PFedMe as PFedMe
 from .algorithms.pointsaga import PointSaga as PointSaga
 from .algorithms.proxskipvr import ProxSkipVr as ProxSkipVr
 from .algorithms.qfedavg import QFedAvg as QFedAvg
+from .algorithms.randprox import RandProx as RandProx
 from .algorithms.rescaled_asgd import RescaledAsgd as RescaledAsgd
 from .algorithms.ringleader import Ringleader as Ringleader
 from .algorithms.ringmaster import Ringmaster as Ringmaster

@@ -188,6 +188,11 @@ def _examples() -> list[Example]:
             lambda s: t.EfBv(s, t.codecs.RandK(count=2), lr=0.02, rate=0.5, nu=0.7),
             one(bytes_down=8, up=0, scalars_up=2),
         ),
+        Example(
+            "randprox",
+            lambda s: t.RandProx(s, LOCAL, 0.1, t.codecs.RandK(count=2), mu=0.5, beta=0.15),
+            one(bytes_down=8, up=0, scalars_up=2, queries=STEPS + 1),
+        ),
         Example("clag", lambda s: t.Clag(s, t.codecs.TopK(count=2), lr=0.05, trigger=0.5), None),
         Example("dane", lambda s: t.Dane(s, LOCAL, lam=20.0), (Exchange(), Exchange(queries=STEPS + 1, who="again"))),
         Example(

@@ -118,6 +118,7 @@ LEFT_OUT = {
     "adiana": "likewise",
     "ef-bv": "likewise",
     "gradskip-plus": "likewise",
+    "randprox": "likewise",
     "locodl": "likewise",
     "marina": "likewise",
     "sa-pef": "likewise",

@@ -123,3 +123,20 @@ def tamuna(p, log, cohorts, lr, copies, probability, local_steps, places):
             for i in senders:
                 h[i][k] += rate * (x[k] - z[i][k])
         log.end(cohort, {"x": x}, [{"h_i": own} for own in h], local_steps=count, places=drawn)
+
+
+def randprox(p, log, cohorts, gamma, beta, mu, kept, places):
+    """RandProx whose dual steps are those of a cohort, and compressed."""
+    x, v, h = START, np.zeros(3), zeros()
+    log.start({"x": x, "v": v}, [{"h_i": own} for own in h])
+    for cohort, drawn in zip(cohorts, places, strict=True):
+        z, steps = (1 - gamma * mu) * x - gamma * v, {}
+        for i in cohort:
+            # f_i(y) - (mu / 2) |y|^2 - <y, h_i> + |y - z|^2 / (2 beta)
+            y = p.minimiser(i, h[i] + z / beta, 1 / beta - mu)
+            steps[i] = rand_k((z - y) / beta, drawn[str(i)])
+        log.exchange(cohort, {"z": z}, [{"compressed_step": step} for step in steps.values()])
+        x = z - gamma * p.average(cohort, steps.values())
+        h = [own + kept / 3 * steps.get(i, 0.0) for i, own in enumerate(h)]
+        v = p.total(ALL, h)
+        log.end(cohort, {"x": x, "v": v}, [{"h_i": own} for own in h], places=drawn)

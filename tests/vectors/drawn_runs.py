@@ -138,6 +138,10 @@ def adiana(p, s):
     return t.Adiana(t.Full(), RAND_K, p["lr"], p["probability"], p["mu"])
 
 
+def randprox(p, s):
+    return t.RandProx(s, Exact(), p["gamma"], RAND_K, mu=p["mu"], beta=p["beta"])
+
+
 COMPRESSED = {"diana": diana, "ef-bv": ef_bv, "marina": marina, "dasha": dasha}
 
 RUNS = {
@@ -146,6 +150,7 @@ RUNS = {
         name: compressed(name, COMPRESSED[name.rpartition("-")[0]])
         for name in ("diana-cohort", "ef-bv-cohort", "marina-pp", "dasha-pp")
     },
+    "randprox": compressed("randprox", randprox),
     "adiana": compressed("adiana", adiana, own_pairs),
     "locodl": Run(
         lambda p, s: t.LoCoDl(t.Full(), RAND_K, p["lr"], p["probability"], p["split"]),

@@ -74,6 +74,7 @@ from .pfedme import PFedMe as PFedMe
 from .pointsaga import PointSaga as PointSaga
 from .proxskipvr import ProxSkipVr as ProxSkipVr
 from .qfedavg import QFedAvg as QFedAvg
+from .randprox import RandProx as RandProx
 from .rescaled_asgd import RescaledAsgd as RescaledAsgd
 from .ringleader import Ringleader as Ringleader
 from .ringmaster import Ringmaster as Ringmaster

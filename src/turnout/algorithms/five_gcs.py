@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jax
 from jaxtyping import PyTree
 
-from turnout.client_solvers import LocalSolver, Tilt
+from turnout.client_solvers import LocalSolver, Solution, Tilt
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.errors import UserError
@@ -72,10 +72,12 @@ class FiveGcs(Algorithm):
         if mu is None:
             constants = problem.constants()
             if constants is None:
-                raise UserError(f"FiveGcs needs mu: {type(problem).__name__} does not know how convex its clients are")
+                name, unknown = type(self).__name__, type(problem).__name__
+                raise UserError(f"{name} needs mu: {unknown} does not know how convex its clients are")
             mu = max(0.0, float(min(constants.convexity)))
         if self.gamma * mu >= 1:
-            raise UserError(f"FiveGcs needs gamma < 1 / mu = {1 / mu:g}, but gamma is {self.gamma:g}: make it smaller")
+            name = type(self).__name__
+            raise UserError(f"{name} needs gamma < 1 / mu = {1 / mu:g}, but gamma is {self.gamma:g}: make it smaller")
         return replace(self, mu=mu)
 
     def client_state(self, x):
@@ -102,8 +104,12 @@ class FiveGcs(Algorithm):
     @on_client
     def solve(self, client, z):
         """The change of h_i."""
-        weight = 1 / self.gamma - self._mu
-        centre = jax.tree.map(lambda z: z / (self.gamma * weight), z)
-        solved = self.solver.minimise(client, Tilt(client.state, weight, centre), z)
+        solved = self._solved(client, z, self.gamma)
         h = add(client.grad(solved.point), solved.point, -self._mu)
         return Done(add(h, client.state, -1.0), h, solved.queries + 1)
+
+    def _solved(self, client, z, step) -> Solution:
+        """Return y_i ~ argmin_y phi_i(y) - <y, h_i> + |y - z|^2 / (2 step)."""
+        weight = 1 / step - self._mu
+        centre = jax.tree.map(lambda z: z / (step * weight), z)
+        return self.solver.minimise(client, Tilt(client.state, weight, centre), z)

@@ -198,6 +198,7 @@ TABLES = {
         "point-saga": algorithms.PointSaga,
         "proxskip-vr": algorithms.ProxSkipVr,
         "q-fedavg": algorithms.QFedAvg,
+        "randprox": algorithms.RandProx,
         "rescaled-asgd": algorithms.RescaledAsgd,
         "ringleader": algorithms.Ringleader,
         "ringmaster": algorithms.Ringmaster,

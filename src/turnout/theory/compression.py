@@ -233,6 +233,19 @@ def gradskip_plus_step(problem: Problem, codec: Codec, own: Codec, probability: 
     return 1 / (smoothness_of(problem).largest * (1 + (1 / s**2 - 1) * share))
 
 
+def randprox_step(problem: Problem, sampler: Sampler, codec: Codec, gamma: float) -> float:
+    """Return gamma (1 + omega max_i lambda_i / p_i), the least step of RandProx's proximal points (the docstring of `RandProx`).
+
+    Args:
+        problem: The problem.
+        sampler: Bound sampler.
+        codec: C.
+        gamma: The step size.
+    """
+    largest = float(np.max(np.asarray(problem.population.shares) / _inclusion(sampler, problem)))
+    return gamma * (1 + variance_of(codec, _start(problem)) * largest)
+
+
 def marina_step(problem: Problem, sampler: Sampler, codec: Codec, probability: float) -> float:
     """Return min {1 / (L_bar + L~ sqrt(2 (1 - p) v / p)), p / (2 mu)}, the step of MARINA (Gorbunov et al., 2021).
 

@@ -81,6 +81,19 @@ def cases():
         **PART,
     )
 
+    yield case(
+        "randprox",
+        "randprox",
+        compressed.randprox,
+        {"gamma": 0.4, "beta": 0.6, "mu": 0.1, "kept": 2},
+        "Condat and Richtarik, 2023, Algorithm 2",
+        f"{some}, exact minimisers; f is (mu / 2) |x|^2, h the mean of the f_i - f, and R takes C of the cohort's vectors",
+        "z = (1 - gamma mu) x - gamma v, v = mean_i h_i; h_i = 0 at first",
+        "y_i = argmin_y f_i(y) - (mu / 2) |y|^2 - <y, h_i> + |y - z|^2 / (2 beta) for i in S, D_i = C((z - y_i) / beta)",
+        "x <- z - gamma (1 / |S|) sum_S D_i, h_i <- h_i + D_i / (1 + omega) for i in S",
+        **PART,
+    )
+
     steps = {"local_steps": [1, 3, 1]}
     yield case(
         "locodl",
