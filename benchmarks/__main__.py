@@ -17,7 +17,7 @@ from benchmarks.timing import Line
 
 TOPICS = (
     "rounds", "draws", "codecs", "asynchronous", "sweeps", "studies", "recompiles", "memory", "index", "dual", "femnist",
-    "answers", "startup", "parsing", "torch-clients", "language", "encryption",
+    "answers", "startup", "crowded", "parsing", "torch-clients", "language", "encryption",
 )  # fmt: skip
 NAMED = (
     "peers", "accelerator", "auto-lr", "disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner",

@@ -4,6 +4,9 @@ import gc
 import os
 from pathlib import Path
 
+# As turnout does, which is imported later.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
+
 import jax
 import pytest
 from hypothesis import HealthCheck, settings

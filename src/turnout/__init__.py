@@ -6,7 +6,13 @@ public names. `client_solvers`, `codecs`, `devices`, `optimisers`, `schedules`, 
 from where.
 """
 
+import os
+
 from lazy_loader import attach_stub
+
+# OpenBLAS factorises matrices for JAX. Its threads wait by spinning, and where other programs compute too, an eigendecomposition
+# takes many times as long. They are to sleep soon instead; OpenBLAS reads this when JAX is imported.
+os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 __version__ = "0.1.0"
 
