@@ -27,7 +27,7 @@ print((time.perf_counter() - began) / {TIMES})
 
 
 def measure() -> list[Line]:
-    """Return how many times faster eigendecompositions are with turnout's setting of OpenBLAS, alone and beside other programs."""
+    """Return how many times faster eigendecompositions are with turnout's setting of OpenBLAS, alone and where others compute."""
     return [line("alone", 0), line("beside a busy program on each processor", os.cpu_count() or 1)]
 
 
