@@ -14,6 +14,7 @@ from .accounting.prices import Selection as Selection
 from .accounting.target import Target as Target
 from .algorithms.acc_sdane import AccSDane as AccSDane
 from .algorithms.accfeddcd import AccFedDcd as AccFedDcd
+from .algorithms.adacomm import AdaComm as AdaComm
 from .algorithms.adiana import Adiana as Adiana
 from .algorithms.agnostic_fl import AgnosticFl as AgnosticFl
 from .algorithms.aide import Aide as Aide

@@ -132,6 +132,12 @@ def _examples() -> list[Example]:
             2 * one(queries=None, bytes_down=4),
             any_size=False,
         ),
+        # The number of steps and whether to measure come along.
+        Example(
+            "adacomm",
+            lambda s: t.AdaComm(s, lr=0.05, steps=4, interval=1, minimum=-100.0),
+            one(queries=None, bytes_down=5, scalars_up=1),
+        ),
         Example("agnostic-fl", lambda s: t.AgnosticFl(s, lr=0.05, weights_lr=0.01), one(scalars_up=1)),
         Example(
             "aide",

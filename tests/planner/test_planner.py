@@ -76,6 +76,7 @@ LEFT_OUT = {
     "catalyzed-svrp": "likewise, beside SVRP",
     "fedexprox": "its fixed point is another one where clients disagree",
     "fedexp": "its fixed point is FedAvg's",
+    "adacomm": "FedAvg with fewer and fewer steps: two more numbers",
     "amplified-fedavg": "likewise, for clients that take turns",
     "amplified-scaffold": "likewise",
     "feddisco": "for networks whose clients have other labels; its fixed point is another one",

@@ -1,5 +1,6 @@
 from .acc_sdane import AccSDane as AccSDane
 from .accfeddcd import AccFedDcd as AccFedDcd
+from .adacomm import AdaComm as AdaComm
 from .adiana import Adiana as Adiana
 from .agnostic_fl import AgnosticFl as AgnosticFl
 from .aide import Aide as Aide

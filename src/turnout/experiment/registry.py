@@ -125,6 +125,7 @@ TABLES = {
         "5gcs": algorithms.FiveGcs,
         "acc-s-dane": algorithms.AccSDane,
         "accfeddcd": algorithms.AccFedDcd,
+        "adacomm": algorithms.AdaComm,
         "adiana": algorithms.Adiana,
         "agnostic-fl": algorithms.AgnosticFl,
         "aide": algorithms.Aide,
