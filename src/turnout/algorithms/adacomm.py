@@ -35,8 +35,8 @@ class AdaComm(Algorithm):
         b <- r if ceil(r) < ceil(b), else max(b / 2, 1), for r = max(sqrt(F / F_0) steps, 1); b = steps at first,
 
     so that b falls in each interval, to 1. Round t has tau = ceil(sqrt(lr_1 / lr_t) b), at most `steps`, for the lr_t of its
-    schedule. By the paper's bound the best tau for a given time is proportional to sqrt(f(x) - inf f): many steps go far at first,
-    and in the end those of clients that differ go elsewhere than to x*.
+    schedule. By the paper's bound the best tau for a given time is proportional to sqrt(f(x) - inf f): many steps go far, but
+    those of clients that differ end elsewhere than at x*.
 
     F is the loss that the cohort sends with its replies, for one more query in these rounds: unless all take part, F and F_0 are
     of different clients. So b changes one round after x does. In the paper blocks have equal times, all clients take part, and
