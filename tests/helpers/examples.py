@@ -206,6 +206,7 @@ def _examples() -> list[Example]:
             lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),
             one(queries=STEPS + 2),
         ),
+        Example("easgd", lambda s: t.Easgd(s, lr=0.05, alpha=0.2, steps=STEPS), one(queries=STEPS)),
         Example(
             "ef21-muon",
             lambda s: t.Ef21Muon(s, t.codecs.TopK(count=2), lr=0.05),

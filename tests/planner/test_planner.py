@@ -102,6 +102,7 @@ LEFT_OUT = {
     "proxskip-vr": "the messages of Scaffnew, with batches",
     "gradskip": "the messages of Scaffnew, with fewer queries",
     "fedlin": "MimeMVR for clients with as many steps, and plans give all the same number",
+    "easgd": "two more numbers than FedAvg; its fixed point is another one where clients disagree",
     "fedac": "two more numbers than FedAvg and twice its vectors, for clients that are alike",
     "fedsam": "for networks whose flat minima generalise better; a plan has a target",
     "diloco": "for networks, with clients that keep the state of an optimiser",

@@ -123,6 +123,18 @@ def adacomm(p, log, cohorts, lr, local_steps, interval):
         log.end(cohort, {"x": x, "period": period, "first_loss": first})
 
 
+def easgd(p, log, cohorts, lr, local_steps, alpha, beta):
+    x, own = START, [START for _ in CLIENTS]
+    log.start({"x": x}, [{"x_i": point} for point in own])
+    for cohort in cohorts:
+        distances = [own[i] - x for i in cohort]
+        log.exchange(cohort, {"x": x}, [{"distance": d} for d in distances])
+        for i, d in zip(cohort, distances, strict=True):
+            own[i] = p.steps(i, own[i] - lr * p.grad(i, own[i]) - alpha * d, lr, local_steps - 1)
+        x = x + beta * p.average(cohort, distances)
+        log.end(cohort, {"x": x}, [{"x_i": point} for point in own])
+
+
 def fedac(p, log, cohorts, lr, local_steps, mu, interval, variant):
     gamma = max(np.sqrt(lr / (mu * interval)), lr)
     if variant == "I":

@@ -18,6 +18,7 @@ from .diana import Diana as Diana
 from .diloco import DiLoCo as DiLoCo
 from .disco import Disco as Disco
 from .ditto import Ditto as Ditto
+from .easgd import Easgd as Easgd
 from .ef21 import Ef21 as Ef21
 from .ef21_muon import Ef21Muon as Ef21Muon
 from .efbv import EfBv as EfBv

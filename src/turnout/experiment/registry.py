@@ -143,6 +143,7 @@ TABLES = {
         "diana": algorithms.Diana,
         "disco": algorithms.Disco,
         "ditto": algorithms.Ditto,
+        "easgd": algorithms.Easgd,
         "ef21": algorithms.Ef21,
         "ef21-muon": algorithms.Ef21Muon,
         "ef-bv": algorithms.EfBv,

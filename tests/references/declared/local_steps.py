@@ -88,6 +88,20 @@ def cases():
         ],
         "open",
     )
+    yield Case(
+        "easgd",
+        "easgd",
+        averaging.easgd,
+        ROUND | {"alpha": 0.3, "beta": 0.6},
+        "Zhang, Choromanska and LeCun, 2015, section 3 and Algorithm 1",
+        "equal weights, cohorts, x_i start at x; the paper's beta = 2 alpha for cohorts of two",
+        [
+            "for i in S: d_i = x_i - x, x_i <- x_i - lr grad f_i(x_i) - alpha d_i",
+            "then local_steps - 1 times: x_i <- x_i - lr grad f_i(x_i)",
+            "x <- x + beta mean_S d_i",
+        ],
+        "open",
+    )
     for variant in ("I", "II"):
         yield Case(
             f"fedac-{len(variant)}",
