@@ -575,11 +575,13 @@ OPTIMISERS = {
     "adam": t.optimisers.Adam(0.05),
     "adamw": t.optimisers.AdamW(0.05),
     "apollo": t.optimisers.Apollo(0.05),
+    "dadapt-adamw": t.optimisers.DAdaptAdamW(initial=1e-3),
     "fedadagrad": t.optimisers.FedAdagrad(0.05),
     "fedadam": t.optimisers.FedAdam(0.05),
     "fedyogi": t.optimisers.FedYogi(0.05),
     "muon": t.optimisers.Muon(0.05),
     "oasis": t.optimisers.Oasis(0.05),
+    "prodigy": t.optimisers.Prodigy(),
     "sgd": t.optimisers.Sgd(lr=0.05, clip=1.0),
 }
 """An example of every optimiser."""

@@ -19,10 +19,12 @@ FIRST_ORDER = {
     "adam": optimisers.Adam,
     "adamw": optimisers.AdamW,
     "apollo": optimisers.Apollo,
+    "dadapt-adamw": optimisers.DAdaptAdamW,
     "fedadagrad": optimisers.FedAdagrad,
     "fedadam": optimisers.FedAdam,
     "fedyogi": optimisers.FedYogi,
     "muon": optimisers.Muon,
+    "prodigy": optimisers.Prodigy,
     "sgd": optimisers.Sgd,
 }
 
