@@ -240,7 +240,7 @@ def test_a_server_with_prodigy_is_one_with_that_of_optax_and_needs_no_step_size(
     problem = t.Quadratic.random(6, 3, 1.0, 10.0, seed=4)
     ours, given = (
         t.run(t.FedOpt(t.Full(), o.Sgd(0.1), server, steps=1), problem, rounds=300, every=100, metrics=("distance",))
-        for server in (o.Prodigy(), optax.contrib.prodigy())
+        for server in (o.Prodigy(), o.Optimiser.coerce(optax.contrib.prodigy()))
     )
     np.testing.assert_allclose(ours.x, given.x, rtol=0, atol=1e-10)
     assert ours.columns["distance"][-1] < 1e-6 * ours.columns["distance"][0]
