@@ -14,6 +14,7 @@ from .accounting.prices import Selection as Selection
 from .accounting.target import Target as Target
 from .algorithms.acc_sdane import AccSDane as AccSDane
 from .algorithms.accfeddcd import AccFedDcd as AccFedDcd
+from .algorithms.adacomm import AdaComm as AdaComm
 from .algorithms.adiana import Adiana as Adiana
 from .algorithms.agnostic_fl import AgnosticFl as AgnosticFl
 from .algorithms.aide import Aide as Aide
@@ -31,6 +32,7 @@ from .algorithms.diana import Diana as Diana
 from .algorithms.diloco import DiLoCo as DiLoCo
 from .algorithms.disco import Disco as Disco
 from .algorithms.ditto import Ditto as Ditto
+from .algorithms.easgd import Easgd as Easgd
 from .algorithms.ef21 import Ef21 as Ef21
 from .algorithms.ef21_muon import Ef21Muon as Ef21Muon
 from .algorithms.efbv import EfBv as EfBv

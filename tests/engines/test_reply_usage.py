@@ -25,7 +25,7 @@ SUMS |= {"fedlamb", "fedopt", "fedspeed", "mime", "mimelite"}
 SUMS |= {"mbgd", "mimemvr", "point-saga", "saber-partial", "scaffold", "scaffold-sag"}
 SUMS |= {"fedprox-own-steps", "mbgd-available", "mblocalgd", "sppm", "sppm-scaffnew"}
 SUMS |= {"acc-s-dane", "catalyzed-svrp", "diloco", "fedac", "fedcm", "fedexp", "fedexprox", "fedlin", "fedsam", "s-dane", "svrp"}
-SUMS |= {"amplified-fedavg", "amplified-scaffold", "fedgloss", "fedmuon", "fedsophia", "streaming-diloco"}
+SUMS |= {"adacomm", "amplified-fedavg", "amplified-scaffold", "easgd", "fedgloss", "fedmuon", "fedsophia", "streaming-diloco"}
 SUMS |= {"aide", "apfl", "dane", "ditto", "fedpage", "flix", "gradskip-plus", "pfedme", "q-fedavg"}
 """Those of `CASES` whose server takes one sum of the replies to each call; in "mblocalgd-k-vib" a sampler learns, and in
 "sppm-sketch" the solver looks at each client's curvature."""

@@ -132,6 +132,12 @@ def _examples() -> list[Example]:
             2 * one(queries=None, bytes_down=4),
             any_size=False,
         ),
+        # The number of steps and whether to measure come along.
+        Example(
+            "adacomm",
+            lambda s: t.AdaComm(s, lr=0.05, steps=4, interval=1, minimum=-100.0),
+            one(queries=None, bytes_down=5, scalars_up=1),
+        ),
         Example("agnostic-fl", lambda s: t.AgnosticFl(s, lr=0.05, weights_lr=0.01), one(scalars_up=1)),
         Example(
             "aide",
@@ -205,6 +211,7 @@ def _examples() -> list[Example]:
             lambda s: t.Ditto(s, lr=0.05, steps=STEPS, lam=0.7, own_lr=0.04, own_steps=2),
             one(queries=STEPS + 2),
         ),
+        Example("easgd", lambda s: t.Easgd(s, lr=0.05, alpha=0.2, steps=STEPS), one(queries=STEPS)),
         Example(
             "ef21-muon",
             lambda s: t.Ef21Muon(s, t.codecs.TopK(count=2), lr=0.05),
@@ -573,11 +580,13 @@ OPTIMISERS = {
     "adam": t.optimisers.Adam(0.05),
     "adamw": t.optimisers.AdamW(0.05),
     "apollo": t.optimisers.Apollo(0.05),
+    "dadapt-adamw": t.optimisers.DAdaptAdamW(initial=1e-3),
     "fedadagrad": t.optimisers.FedAdagrad(0.05),
     "fedadam": t.optimisers.FedAdam(0.05),
     "fedyogi": t.optimisers.FedYogi(0.05),
     "muon": t.optimisers.Muon(0.05),
     "oasis": t.optimisers.Oasis(0.05),
+    "prodigy": t.optimisers.Prodigy(),
     "sgd": t.optimisers.Sgd(lr=0.05, clip=1.0),
 }
 """An example of every optimiser."""

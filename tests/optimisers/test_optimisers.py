@@ -5,6 +5,7 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax.contrib
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -27,6 +28,11 @@ def gradients(seed: int) -> list[dict]:
 
 def start() -> dict:
     return {name: np.linspace(-1, 2, int(np.prod(shape))).reshape(shape) for name, shape in SHAPES.items()}
+
+
+def flat(tree) -> np.ndarray:
+    """All layers as one vector."""
+    return np.concatenate([np.ravel(tree[name]) for name in SHAPES])
 
 
 @partial(jax.jit, static_argnames="curved")
@@ -188,13 +194,56 @@ def oasis(x, slopes, curvatures, lr=0.1, beta2=0.99, alpha=0.01, adaptive=True):
 def test_oasis_is_its_numpy_program(adaptive):
     slopes = gradients(3)
     result = all_steps(o.Oasis(0.1, adaptive=adaptive), start(), slopes, curved=True)
-
-    def flat(tree):
-        return np.concatenate([np.ravel(tree[name]) for name in SHAPES])
-
     wanted = oasis(flat(start()), [flat(g) for g in slopes], lambda x, k: x**2 - 0.5 * k, adaptive=adaptive)
     for x, expected in zip(result, wanted, strict=True):
         np.testing.assert_allclose(flat(x), expected, rtol=1e-12)
+
+
+def prodigy(x, slopes, initial, lr=0.9, beta1=0.8, beta2=0.96, epsilon=1e-3, decay=0.2):
+    """All layers as one vector: x and d."""
+    first, d, r, s, m, v, b = x, initial, 0.0, 0 * x, 0 * x, 0 * x, np.sqrt(beta2)
+    for k, g in enumerate(slopes, start=1):
+        c = lr * np.sqrt(1 - beta2**k) / (1 - beta1**k)
+        r, s = b * r + c * d**2 / initial * (g @ (first - x)), b * s + c * d**2 / initial * g
+        m, v = beta1 * m + (1 - beta1) * d * g, beta2 * v + (1 - beta2) * d**2 * g**2
+        new = max(d, r / np.abs(s).sum())
+        x = x - c * d * (m / (np.sqrt(v) + new * epsilon) + decay * x)
+        d = new
+        yield x, d
+
+
+def dadapt(x, slopes, initial, lr=0.9, beta1=0.8, beta2=0.96, epsilon=1e-3, decay=0.2):
+    d, r, s, m, v, b = initial, 0.0, 0 * x, 0 * x, 0 * x, np.sqrt(beta2)
+    for k, g in enumerate(slopes, start=1):
+        c = d * lr * np.sqrt(1 - beta2**k) / (1 - beta1**k)
+        r, s = b * r + (1 - b) * c * (g @ (s / (np.sqrt(v) + epsilon))), b * s + (1 - b) * c * g
+        m, v = beta1 * m + (1 - beta1) * c * g, beta2 * v + (1 - beta2) * g**2
+        x = x - m / (np.sqrt(v) + epsilon) - c * decay * x
+        d = max(d, r / ((1 - b) * np.abs(s).sum()))
+        yield x, d
+
+
+@pytest.mark.tiers(longer=["dadapt"])
+@pytest.mark.parametrize(("kind", "program"), [(o.Prodigy, prodigy), (o.DAdaptAdamW, dadapt)], ids=["prodigy", "dadapt"])
+def test_step_sizes_that_grow_are_those_of_the_numpy_program_over_all_layers(kind, program):
+    """Gradients that all point one way, so that d grows in each step."""
+    slopes = [jax.tree.map(lambda g: np.abs(g) + 0.1, g) for g in gradients(5)]
+    optimiser = kind(0.9, 0.8, 0.96, 1e-3, 0.01, 0.2)
+    wanted, sizes = zip(*program(flat(start()), [flat(g) for g in slopes], 0.01), strict=True)
+    np.testing.assert_allclose([flat(x) for x in all_steps(optimiser, start(), slopes)], wanted, rtol=1e-12)
+    assert sizes[-1] > 3 * 0.01
+
+
+@pytest.mark.longer
+def test_a_server_with_prodigy_is_one_with_that_of_optax_and_needs_no_step_size():
+    """With one local step and everyone the server sees lr grad f."""
+    problem = t.Quadratic.random(6, 3, 1.0, 10.0, seed=4)
+    ours, given = (
+        t.run(t.FedOpt(t.Full(), o.Sgd(0.1), server, steps=1), problem, rounds=300, every=100, metrics=("distance",))
+        for server in (o.Prodigy(), o.Optimiser.coerce(optax.contrib.prodigy()))
+    )
+    np.testing.assert_allclose(ours.x, given.x, rtol=0, atol=1e-10)
+    assert ours.columns["distance"][-1] < 1e-6 * ours.columns["distance"][0]
 
 
 def test_oasis_finds_its_rate():

@@ -105,6 +105,36 @@ def q_fedavg(p, log, cohorts, lr, local_steps, q):
         log.end(cohort, {"x": x})
 
 
+def adacomm(p, log, cohorts, lr, local_steps, interval):
+    x, period, first = START, local_steps, None
+    log.start({"x": x, "period": period, "first_loss": 0.0})
+    for number, cohort in enumerate(cohorts):
+        steps, measured = int(np.ceil(period)), number % interval == 0
+        changes = [p.steps(i, x, lr, steps) - x for i in cohort]
+        losses = [p.value(i, x) if measured else 0.0 for i in cohort]
+        replies = [{"change": change, "loss": loss} for change, loss in zip(changes, losses, strict=True)]
+        log.exchange(cohort, {"x": x, "steps": steps, "measured": measured}, replies)
+        x, loss = x + p.mean(cohort, changes), p.mean(cohort, losses)
+        if first is None:
+            first = loss
+        elif measured:
+            wished = max(np.sqrt(loss / first) * local_steps, 1)
+            period = wished if np.ceil(wished) < np.ceil(period) else max(period / 2, 1)
+        log.end(cohort, {"x": x, "period": period, "first_loss": first})
+
+
+def easgd(p, log, cohorts, lr, local_steps, alpha, beta):
+    x, own = START, [START for _ in CLIENTS]
+    log.start({"x": x}, [{"x_i": point} for point in own])
+    for cohort in cohorts:
+        distances = [own[i] - x for i in cohort]
+        log.exchange(cohort, {"x": x}, [{"distance": d} for d in distances])
+        for i, d in zip(cohort, distances, strict=True):
+            own[i] = p.steps(i, own[i] - lr * p.grad(i, own[i]) - alpha * d, lr, local_steps - 1)
+        x = x + beta * p.average(cohort, distances)
+        log.end(cohort, {"x": x}, [{"x_i": point} for point in own])
+
+
 def fedac(p, log, cohorts, lr, local_steps, mu, interval, variant):
     gamma = max(np.sqrt(lr / (mu * interval)), lr)
     if variant == "I":

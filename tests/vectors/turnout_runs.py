@@ -117,6 +117,8 @@ RUNS = {
     "fedexp": Run(lambda p, s: t.FedExp(s, lr=p["lr"], steps=p["local_steps"], epsilon=p["epsilon"])),
     "fedsam": Run(lambda p, s: t.FedSam(s, lr=p["lr"], steps=p["local_steps"], radius=p["radius"])),
     "q-fedavg": Run(lambda p, s: t.QFedAvg(s, lr=p["lr"], q=p["q"], steps=p["local_steps"]), messages=False),
+    "adacomm": Run(lambda p, s: t.AdaComm(s, p["lr"], p["local_steps"], interval=p["interval"])),
+    "easgd": Run(lambda p, s: t.Easgd(s, p["lr"], p["alpha"], p["beta"], steps=p["local_steps"])),
     **{
         f"fedac-{k}": Run(
             lambda p, s: t.FedAc(s, lr=p["lr"], mu=p["mu"], steps=p["local_steps"], variant=p["variant"], interval=p["interval"])

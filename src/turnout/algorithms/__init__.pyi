@@ -1,5 +1,6 @@
 from .acc_sdane import AccSDane as AccSDane
 from .accfeddcd import AccFedDcd as AccFedDcd
+from .adacomm import AdaComm as AdaComm
 from .adiana import Adiana as Adiana
 from .agnostic_fl import AgnosticFl as AgnosticFl
 from .aide import Aide as Aide
@@ -17,6 +18,7 @@ from .diana import Diana as Diana
 from .diloco import DiLoCo as DiLoCo
 from .disco import Disco as Disco
 from .ditto import Ditto as Ditto
+from .easgd import Easgd as Easgd
 from .ef21 import Ef21 as Ef21
 from .ef21_muon import Ef21Muon as Ef21Muon
 from .efbv import EfBv as EfBv

@@ -144,6 +144,7 @@ class Changes:
     def __init__(self, both: Replies):
         self.both = both
         self._mean, self.curvature = both.mean()
+        self.answered = both.answered
 
     def mean(self) -> PyTree:
         """Return the mean over the clients that answered."""

@@ -19,10 +19,12 @@ FIRST_ORDER = {
     "adam": optimisers.Adam,
     "adamw": optimisers.AdamW,
     "apollo": optimisers.Apollo,
+    "dadapt-adamw": optimisers.DAdaptAdamW,
     "fedadagrad": optimisers.FedAdagrad,
     "fedadam": optimisers.FedAdam,
     "fedyogi": optimisers.FedYogi,
     "muon": optimisers.Muon,
+    "prodigy": optimisers.Prodigy,
     "sgd": optimisers.Sgd,
 }
 
@@ -125,6 +127,7 @@ TABLES = {
         "5gcs": algorithms.FiveGcs,
         "acc-s-dane": algorithms.AccSDane,
         "accfeddcd": algorithms.AccFedDcd,
+        "adacomm": algorithms.AdaComm,
         "adiana": algorithms.Adiana,
         "agnostic-fl": algorithms.AgnosticFl,
         "aide": algorithms.Aide,
@@ -142,6 +145,7 @@ TABLES = {
         "diana": algorithms.Diana,
         "disco": algorithms.Disco,
         "ditto": algorithms.Ditto,
+        "easgd": algorithms.Easgd,
         "ef21": algorithms.Ef21,
         "ef21-muon": algorithms.Ef21Muon,
         "ef-bv": algorithms.EfBv,

@@ -6,6 +6,8 @@ from .apollo import Apollo as Apollo
 from .auto_lr import AutoLr as AutoLr
 from .base import Optimiser as Optimiser
 from .oasis import Oasis as Oasis
+from .parameter_free import DAdaptAdamW as DAdaptAdamW
+from .parameter_free import Prodigy as Prodigy
 from .standard import Adagrad as Adagrad
 from .standard import Adam as Adam
 from .standard import AdamW as AdamW

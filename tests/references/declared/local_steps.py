@@ -72,6 +72,36 @@ def cases():
             "x <- x - sum_S f_i(x)^q g_i / sum_S h_i",
         ],
     )
+    yield Case(
+        "adacomm",
+        "adacomm",
+        averaging.adacomm,
+        {"lr": 0.1, "local_steps": 6, "interval": 1},
+        "Wang and Joshi, 2019, section 4",
+        "equal weights, the loss of the cohort, measured every `interval` rounds; b starts at local_steps",
+        [
+            "F = mean_S f_i(x) if the loss is measured; F_0: the first",
+            "for i in S: y_i = x; repeat ceil(b) times: y_i <- y_i - lr grad f_i(y_i)",
+            "x <- mean_S y_i",
+            "after each measured round but the first: r = max(sqrt(F / F_0) local_steps, 1), "
+            "b <- r if ceil(r) < ceil(b), else max(b / 2, 1)",
+        ],
+        "open",
+    )
+    yield Case(
+        "easgd",
+        "easgd",
+        averaging.easgd,
+        ROUND | {"alpha": 0.3, "beta": 0.6},
+        "Zhang, Choromanska and LeCun, 2015, section 3 and Algorithm 1",
+        "equal weights, cohorts, x_i start at x; the paper's beta = 2 alpha for cohorts of two",
+        [
+            "for i in S: d_i = x_i - x, x_i <- x_i - lr grad f_i(x_i) - alpha d_i",
+            "then local_steps - 1 times: x_i <- x_i - lr grad f_i(x_i)",
+            "x <- x + beta mean_S d_i",
+        ],
+        "open",
+    )
     for variant in ("I", "II"):
         yield Case(
             f"fedac-{len(variant)}",
