@@ -61,7 +61,7 @@ def test_the_page_has_all_printed_rounds_with_their_printed_speed_ups_and_all_of
         *("", "3.6 ×", "4.1 ×", "4.2 ×", "4.5 ×"),
         *("", "4.9 ×", "5.3 ×", "7.4 ×", "8.6 ×"),
     ]
-    table = NUMBERS.claims.rows(*NUMBERS.ROUNDS)
+    table = [row for entry in NUMBERS.declared()["rounds"] for row in NUMBERS.claims.rows(entry["result"], NUMBERS.ROUNDS)]
     ours = {(entry["problem"], method) for entry in NUMBERS.declared()["rounds"] for method in entry["printed"]}
     assert {(row["problem"], row["method"]) for row in table} <= ours
     assert len([row for row in rows if row[3] != "–"]) == len(table)
