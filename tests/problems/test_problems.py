@@ -65,6 +65,23 @@ def test_each_client_has_its_own_oracle(problem):
         np.testing.assert_allclose(products[k], slope, atol=1e-6)
 
 
+@jax.jit
+def hessians(storage, ids, x):
+    return jax.vmap(lambda i, x: JaxClient(i, None, None, storage.oracle(i)).hessian(x))(ids, x)
+
+
+@pytest.mark.parametrize("make", [logistic, lambda: sparse(logistic())], ids=["tiles", "sparse"])
+def test_the_hessian_of_a_client_is_the_sum_over_its_rows(make):
+    """Also where its rows fill several tiles, and a client is there twice."""
+    problem, dense = make(), logistic()
+    ids, x = np.array([3, 0, 7, 3, 11], "int32"), np.random.default_rng(1).normal(size=(5, 5))
+    assert isinstance(storage := store(problem), Ragged) and max(dense.sizes[ids]) > 2 * storage.tile
+    for i, point, found in zip(ids, x, np.asarray(hessians(storage, ids, x)), strict=True):
+        rows = dense.rows[0][dense.offsets[i] : dense.offsets[i + 1]]
+        share = 1 / (1 + np.exp(-rows @ point))
+        np.testing.assert_allclose(found, (rows.T * (share * (1 - share))) @ rows / len(rows) + dense.mu * np.eye(5), atol=1e-14)
+
+
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=9), st.integers(0, 99), st.booleans())

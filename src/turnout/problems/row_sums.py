@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.core.errors import UserError
@@ -38,7 +39,7 @@ def of_rows(order: str, problem, rows: PyTree, weights: Float[Array, " b"]) -> C
     rows that are classified correctly.
 
     Args:
-        order: "value", "loss", "accuracy", "value_and_grad", "hvp" or "training".
+        order: "value", "loss", "accuracy", "value_and_grad", "hvp", "hessian" or "training".
         problem: The problem.
         rows: A batch of b rows: arrays with the first axis b.
         weights: Weight of each row [b].
@@ -54,7 +55,7 @@ def of_rest(order: str, problem) -> Callable:
     """Return the function of x that each client's function has beside its rows: the regulariser; "loss" has none.
 
     Args:
-        order: "value", "loss", "accuracy", "value_and_grad", "hvp" or "training".
+        order: "value", "loss", "accuracy", "value_and_grad", "hvp", "hessian" or "training".
         problem: The problem.
     """
     if order in ("accuracy", "loss"):
@@ -160,10 +161,11 @@ def derivative(order: str, f: Callable) -> Callable:
     """Return the oracle `order` of f, along what varies of a `Point`.
 
     It is a function of x, and for "hvp" of v too: "value", "loss" and "accuracy" are f(x), "value_and_grad" has the gradient too,
-    "hvp" is the Hessian at x times v, and "training" is "value_and_grad" of an f that returns statistics beside its value.
+    "hvp" is the Hessian at x times v, "hessian" that Hessian [d, d], and "training" is "value_and_grad" of an f that returns
+    statistics beside its value.
 
     Args:
-        order: "value", "loss", "accuracy", "value_and_grad", "hvp" or "training".
+        order: "value", "loss", "accuracy", "value_and_grad", "hvp", "hessian" or "training".
         f: The function.
     """
     if order in ("value", "loss", "accuracy"):
@@ -177,6 +179,9 @@ def derivative(order: str, f: Callable) -> Callable:
     def of_plain(f, x, *v):
         if order == "hvp":
             return jax.jvp(jax.grad(f), (x,), v)[1]
+        if order == "hessian":
+            flat, unravel = ravel_pytree(x)
+            return jax.jacfwd(lambda flat: ravel_pytree(jax.grad(f)(unravel(flat)))[0])(flat)
         return jax.value_and_grad(f, has_aux=order == "training")(x)
 
     return along

@@ -1,6 +1,7 @@
 """The client of a problem written in JAX, and its oracle."""
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,7 @@ from jax import lax
 from jax.core import eval_jaxpr
 from jax.custom_batching import sequential_vmap
 from jax.flatten_util import ravel_pytree
+from jaxtyping import Array, Float, PyTree
 
 from turnout.core.backend import on_cpu
 from turnout.core.client import Client
@@ -53,8 +55,7 @@ class JaxClient(Client):
         return self._oracle("hvp", x, v)
 
     def hessian(self, x):
-        flat, unravel = ravel_pytree(x)
-        return jax.vmap(lambda v: ravel_pytree(self.hvp(x, unravel(v)))[0])(jnp.eye(flat.size, dtype=flat.dtype))
+        return self._oracle.hessian(x)
 
     def batch(self, key, size):
         numbers = jax.random.randint(key, (size,), 0, self._oracle.size, "int32")
@@ -106,6 +107,17 @@ class JaxClient(Client):
         return cond(predicate, then, otherwise, carry)
 
 
+def by_products(hvp: Callable[[PyTree, PyTree], PyTree], x: PyTree) -> Float[Array, "d d"]:
+    """Return a Hessian at x.
+
+    Args:
+        hvp: Returns the Hessian at a point times a vector.
+        x: The point.
+    """
+    flat, unravel = ravel_pytree(x)
+    return jax.vmap(lambda v: ravel_pytree(hvp(x, unravel(v)))[0])(jnp.eye(flat.size, dtype=flat.dtype))
+
+
 class JaxOracle:
     """The oracle of f_i for rows in one array: sum_r weights_r losses(x, r) + regulariser(x).
 
@@ -124,6 +136,10 @@ class JaxOracle:
     def __call__(self, order, x, *v):
         # Client by client, so that the activations of one client are in memory at a time.
         return sequentially(lambda: self._sum(order, x, *v)) if self._problem.activation_bytes else self._sum(order, x, *v)
+
+    def hessian(self, x):
+        """Return the Hessian of f_i at x [d, d]."""
+        return by_products(partial(self, "hvp"), x)
 
     def _sum(self, order, x, *v):
         problem = self._problem

@@ -21,7 +21,7 @@ from turnout.problems.row_formats import is_sparse, row_count, take
 from turnout.problems.row_sums import derivative, of_rest, of_rows
 from turnout.problems.storage.bfloat16 import MixedPrecision
 from turnout.problems.storage.client_states import look_up, write
-from turnout.problems.storage.jax_client import JaxOracle
+from turnout.problems.storage.jax_client import JaxOracle, by_products
 
 MAX_PADDING = 1.75
 """Clients are padded to the largest one if this takes at most so many times the number of rows."""
@@ -243,6 +243,11 @@ class RaggedOracle:
         rest = derivative(order, of_rest(order, self._storage.problem))(x, *v)
         return jax.tree.map(jnp.add, _tiled(order)(self._storage, self._i, x, *v), rest)
 
+    def hessian(self, x):
+        """Return the Hessian of f_i at x [d, d]."""
+        # A product at a time visits the rows d times, but has the activations for one direction in memory.
+        return by_products(functools.partial(self, "hvp"), x) if self._storage.problem.activation_bytes else self("hessian", x)
+
     def at(self, numbers, weights) -> JaxOracle:
         """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first.
 
@@ -372,6 +377,10 @@ def _pack(order: str, storage: Ragged, ids: Int[Array, " m"], x: PyTree, *v: PyT
     problem, starts, tile, lanes = storage.problem, jnp.asarray(storage.starts), storage.tile, storage.lanes
     computed = client_problem(storage)
     dtype = jnp.result_type(float)
+    if order == "hessian":
+        # Each tile has a matrix of its own.
+        size = sum(leaf.size for leaf in jax.tree.leaves(x)) // ids.size
+        lanes = max(1, min(lanes, CHUNK // (8 * size**2)))
     first, last = starts[ids], starts[ids + 1]
     counts = (last - first + tile - 1) // tile
     ends = jnp.cumsum(counts, dtype=starts.dtype)
