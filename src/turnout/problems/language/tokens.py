@@ -129,8 +129,8 @@ def token_rows(tokenizer: Tokenizer, texts: Sequence[str], length: int, name: st
 
 
 def packed_rows(
-    tokenizer: Tokenizer, texts: Sequence[str], offsets: Int[np.ndarray, " clients+1"], length: int, name: str
-) -> tuple[Int[np.ndarray, "rows t"], Int[np.ndarray, " clients+1"]]:
+    tokenizer: Tokenizer, texts: Sequence[str], offsets: Int[np.ndarray, " bounds"], length: int, name: str
+) -> tuple[Int[np.ndarray, "rows t"], Int[np.ndarray, " bounds"]]:
     """Return the whole texts of each client, one after another, as rows of `length` tokens, and where each client's rows begin.
 
     The tokenizer's end token, if it has one, follows each text. The last row of a client is shorter, followed by `PADDING`;
