@@ -63,9 +63,9 @@ class Setting:
         """Return the configuration; numbers that are to be scaled are as they are given."""
         return self.reader.without_shares().experiment(f"{self.method} on {self.problem}")
 
-    def dealt(self, seed: int) -> "Setting":
+    def with_split_seed(self, seed: int) -> "Setting":
         """Return the setting with the split of a `seed`."""
-        return dataclasses.replace(self, reader=self.reader.dealt(seed))
+        return dataclasses.replace(self, reader=self.reader.with_split_seed(seed))
 
 
 def settings_of(declaration: Declaration, problem: str, method: str) -> list[Setting]:
@@ -188,7 +188,7 @@ class SettingReader(Reader):
             tables = with_value(tables, path, max(1, round(scaled)) if unit == CLIENTS else scaled)
         return SettingReader(self.origin, tables, self.places, self.grid, {})
 
-    def dealt(self, seed: int) -> "SettingReader":
+    def with_split_seed(self, seed: int) -> "SettingReader":
         """Return the reader with the split of a `seed`."""
         tables = with_value(self.tables, ["split", "seed"], seed)
         return SettingReader(self.origin, tables, self.places, self.grid, self.scale)

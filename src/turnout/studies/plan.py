@@ -26,13 +26,13 @@ SCHEMA = 1
 TOGETHER = 50
 """The most runs of one program: what is lost if the process is killed, and what one worker takes at a time."""
 
-Numbered = list[tuple[int, Setting]]
-"""Settings with their numbers."""
-
 MEMORY = 2**30
 """Bytes that the states and rows of one program's runs may take, at a rough estimate."""
 
 ROW_BYTES = 1024
+
+Numbered = list[tuple[int, Setting]]
+"""Settings with their numbers."""
 
 
 @dataclass(frozen=True)
@@ -122,14 +122,14 @@ def plan_of(
             continue
         wanted = (chosen or {}).get((problem, name))
         numbered = [(number, setting) for number, setting in enumerate(settings) if wanted is None or setting.label in wanted]
-        for seeds, dealt, before in _dealt(declaration, problem, numbered, declaration.seeds_of(problem, name, purpose)):
-            resolved = [resolve(declaration, (pair, number), setting, cases) for number, setting in dealt]
+        for seeds, split, before in _by_split(declaration, problem, numbered, declaration.seeds_of(problem, name, purpose)):
+            resolved = [resolve(declaration, (pair, number), setting, cases) for number, setting in split]
             for group, leaves in grouped(resolved, settings, apart):
                 programs += split_up(program_of(declaration, group, leaves, seeds, purpose, before), group[0].case)
     return programs
 
 
-def _dealt(
+def _by_split(
     declaration: Declaration, problem: str, numbered: Numbered, seeds: tuple[int, ...]
 ) -> Iterator[tuple[tuple[int, ...], Numbered, int]]:
     """Yield seeds that share a split, the settings with this split, and how many seeds came before."""
@@ -137,7 +137,7 @@ def _dealt(
         yield seeds, numbered, 0
         return
     for before, seed in enumerate(seeds):
-        yield (seed,), [(number, setting.dealt(seed)) for number, setting in numbered], before
+        yield (seed,), [(number, setting.with_split_seed(seed)) for number, setting in numbered], before
 
 
 def program_of(

@@ -1,7 +1,6 @@
 """The client of a problem written in JAX, and its oracle."""
 
 from collections.abc import Callable
-from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -22,8 +21,9 @@ from turnout.problems.storage.branches import cond
 class JaxClient(Client):
     """A client whose loss is a JAX function.
 
-    `oracle(order, x, *v)` returns "value", "value_and_grad" or "hvp" of f_i, and `oracle.at(numbers, weights)` is the oracle of
-    some of its `oracle.size` rows. A client that is not `active` fills an empty place of a cohort, and makes no passes.
+    `oracle(order, x, *v)` returns "value", "value_and_grad", "hvp" or "hessian" of f_i, `oracle.problem` has its losses, and
+    `oracle.at(numbers, weights)` is the oracle of some of its `oracle.size` rows. A client that is not `active` fills an empty
+    place of a cohort, and makes no passes.
 
     Args:
         id: Id of the client.
@@ -55,7 +55,8 @@ class JaxClient(Client):
         return self._oracle("hvp", x, v)
 
     def hessian(self, x):
-        return self._oracle.hessian(x)
+        # Products visit all rows d times, but have the activations for one direction in memory.
+        return by_products(self.hvp, x) if self._oracle.problem.activation_bytes else self._oracle("hessian", x)
 
     def batch(self, key, size):
         numbers = jax.random.randint(key, (size,), 0, self._oracle.size, "int32")
@@ -130,19 +131,15 @@ class JaxOracle:
     """
 
     def __init__(self, problem, rows, weights, size, batch: bool = False):
-        self._problem, self._rows, self._weights, self.size = problem, rows, weights, size
+        self.problem, self._rows, self._weights, self.size = problem, rows, weights, size
         self._whole = weights.size <= problem.rows_at_once or (batch and (problem.mixes_rows or problem.trains_apart))
 
     def __call__(self, order, x, *v):
         # Client by client, so that the activations of one client are in memory at a time.
-        return sequentially(lambda: self._sum(order, x, *v)) if self._problem.activation_bytes else self._sum(order, x, *v)
-
-    def hessian(self, x):
-        """Return the Hessian of f_i at x [d, d]."""
-        return by_products(partial(self, "hvp"), x)
+        return sequentially(lambda: self._sum(order, x, *v)) if self.problem.activation_bytes else self._sum(order, x, *v)
 
     def _sum(self, order, x, *v):
-        problem = self._problem
+        problem = self.problem
 
         def part(rows, weights, rest=None):
             sums = of_rows(order, problem, rows, weights)
@@ -161,7 +158,7 @@ class JaxOracle:
             numbers: Numbers of the rows [b].
             weights: Weight of each row [b].
         """
-        return JaxOracle(self._problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+        return JaxOracle(self.problem, take(self._rows, numbers), weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
 def sequentially(f: Callable):

@@ -21,7 +21,7 @@ from turnout.problems.row_formats import is_sparse, row_count, take
 from turnout.problems.row_sums import derivative, of_rest, of_rows
 from turnout.problems.storage.bfloat16 import MixedPrecision
 from turnout.problems.storage.client_states import look_up, write
-from turnout.problems.storage.jax_client import JaxOracle, by_products
+from turnout.problems.storage.jax_client import JaxOracle
 
 MAX_PADDING = 1.75
 """Clients are padded to the largest one if this takes at most so many times the number of rows."""
@@ -175,7 +175,7 @@ class PaddedOracle(JaxOracle):
     def at(self, numbers, weights):
         # Indexes all clients' rows, so that this client's are not copied first.
         rows = jax.tree.map(lambda leaf: jnp.asarray(leaf)[self._i, numbers], self._storage.problem.rows)
-        return JaxOracle(self._problem, rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
+        return JaxOracle(self.problem, rows, weights, jnp.sum(weights > 0, dtype="int32"), batch=True)
 
 
 @record
@@ -235,18 +235,13 @@ class RaggedOracle:
     """
 
     def __init__(self, storage: Ragged, i: Int[Array, ""]):
-        self._storage, self._first = storage, jnp.asarray(storage.starts)[i]
+        self.problem, self._storage, self._first = storage.problem, storage, jnp.asarray(storage.starts)[i]
         self._i = i
         self.size = (jnp.asarray(storage.starts)[i + 1] - self._first).astype("int32")
 
     def __call__(self, order, x, *v):
         rest = derivative(order, of_rest(order, self._storage.problem))(x, *v)
         return jax.tree.map(jnp.add, _tiled(order)(self._storage, self._i, x, *v), rest)
-
-    def hessian(self, x):
-        """Return the Hessian of f_i at x [d, d]."""
-        # A product at a time visits the rows d times, but has the activations for one direction in memory.
-        return by_products(functools.partial(self, "hvp"), x) if self._storage.problem.activation_bytes else self("hessian", x)
 
     def at(self, numbers, weights) -> JaxOracle:
         """Return the oracle of the rows `numbers` [b] with `weights` [b]; rows of positive weight come first.
