@@ -90,12 +90,17 @@ def counted(trace) -> list[dict]:
 TWO, LEVELS = "of = [0, 1, 0, 1, 0, 1]", 'of = [["a", 0], ["a", 1], ["a", 0], ["a", 1], ["a", 0], ["a", 1]]'
 
 
-@pytest.mark.tiers(quick=[], slow=["served", "levels"])
-@pytest.mark.parametrize("name", ["scaffold", "served", "levels"])
+KILLED = {"scaffold": "hub-1", "served": "hub-1", "levels": "hub-0.1", "played below": "hub-0"}
+
+
+@pytest.mark.tiers(quick=[], slow=["served", "levels", "played below"])
+@pytest.mark.parametrize("name", KILLED)
 def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(name, tmp_path, monkeypatch):
     """With its SuperLink, after which its nodes connect to the new one; every other client is one of its nodes."""
     monkeypatch.setattr("turnout.runs.session.CHUNK_SECONDS", 0.0)
-    hubs, algorithm = LEVELS if name == "levels" else TWO, SERVED if name == "served" else SCAFFOLD
+    levels = name in ("levels", "played below")
+    hubs = LEVELS if levels else TWO
+    algorithm = {"served": SERVED, "played below": in_hubs("scaffold")}.get(name, SCAFFOLD)
     text = TOML.format(clients=6, size=4, hubs=hubs, algorithm=algorithm)
     (tmp_path / "file.toml").write_text(text.replace('kind = "nice"\nsize = 4', 'kind = "block"') if name == "served" else text)
     place, experiment = federation_of(tmp_path / "federation", tmp_path / "file.toml", None), read(tmp_path / "file.toml")
@@ -106,7 +111,7 @@ def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(name, tmp_path, m
             session = session_of(experiment, build(experiment, None), engine=partial(HubFlower, mailbox, nodes, False))
             for _ in session.play():
                 if session.round == 2:
-                    killed = place.children["hub-0.1" if name == "levels" else "hub-1"]
+                    killed = place.children[KILLED[name]]
                     killed.kill()
     finally:
         place.stop()
@@ -117,7 +122,7 @@ def test_a_hub_that_is_killed_starts_again_and_nothing_is_lost(name, tmp_path, m
     served = any(row["exchanges"] for row in expected.ledger.rows() if row["path"].endswith(".served1"))
     # What a hub above it misses, it asks for again by itself.
     assert served == (name == "served") and (name != "scaffold" or mailbox.counts["late or missing"] > 0)
-    assert len(counted(session.trace)) == (2 if name == "levels" else 1)
+    assert len(counted(session.trace)) == (2 if levels else 1)
     assert session.trace.ledger.totals()["arrivals"] == expected.ledger.totals()["arrivals"]
 
 

@@ -50,7 +50,7 @@ class HubsAsk(EngineAsk):
         path, message, count, first = self.calls.next_path(), strongly_typed(message), len(sizes), self.state
         like = attached(like, first.statistics)
         self._refuse_unbounded(like)
-        replies, states, answered = self._side_by_side(sizes, message, like, states)
+        replies, states, answered = self._side_by_side(path, sizes, message, like, states)
         if self.job.faults is not None and self.job.faults.bounds:
             replies, accepted = jax.vmap(self.job.faults.bound)(replies)
             answered &= accepted
@@ -64,11 +64,12 @@ class HubsAsk(EngineAsk):
         return self._from_hubs(path, replies), states
 
     def _side_by_side(
-        self, sizes: tuple[int, ...], message: PyTree, like: PyTree, states: PyTree
+        self, path: str, sizes: tuple[int, ...], message: PyTree, like: PyTree, states: PyTree
     ) -> tuple[PyTree, PyTree, Bool[Array, " hubs"]]:
         """Have the hubs work; the counts are then those of all of them at work at once.
 
         Args:
+            path: Path of the call.
             sizes: Number of clients of each hub.
             message: What the server sends to each hub.
             like: Arrays shaped like the reply of one hub.

@@ -48,6 +48,7 @@ class Survey:
         state_bytes: Payload bytes of the server's state.
         structure: Structure of the server's state.
         hubs: How the paths of calls begin that hubs make by themselves, for each call of `in_hubs`.
+        found: For each of these the path of the call itself, and structure and arrays of a hub's reply.
     """
 
     algorithm: str
@@ -57,6 +58,12 @@ class Survey:
     state_bytes: int
     structure: Any
     hubs: tuple[str, ...] = ()
+    found: tuple[tuple[str, Any, tuple[jax.ShapeDtypeStruct, ...]], ...] = ()
+
+    def found_in_hub(self, path: str) -> tuple[str, PyTree]:
+        """Return the path of the call that has hubs make calls whose paths begin with `path`, and the shapes of a hub's reply."""
+        call, structure, leaves = self.found[self.hubs.index(path)]
+        return call, jax.tree.unflatten(structure, leaves)
 
     def uses(self, path: str) -> frozenset[str]:
         """Return the uses of the replies to the call at `path`."""
@@ -130,11 +137,13 @@ class RecordingAsk(CompiledAsk):
         uses: Uses of the replies, by the path of the call.
         drawn_by: Who drew the cohort, by the path of the call.
         hubs: How the paths of calls in hubs begin.
+        found: Path of the call itself, structure and arrays of the replies.
     """
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
         self.hubs: list[str] = []
+        self.found: list[tuple] = []
         self.uses: dict[str, set[str]] = {}
         self.drawn_by: dict[str, Drawn] = {}
 
@@ -148,7 +157,7 @@ class RecordingAsk(CompiledAsk):
         sites = (*self.calls.reached.values(),)
         drawn = (*self.drawn_by.items(),)
         state = payload(server), jax.tree.structure(server)
-        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), drawn, *state, (*self.hubs,))
+        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), drawn, *state, (*self.hubs,), (*self.found,))
 
     def draw(self, sampler, method=None, message=None):
         self._draw_path = self.calls.upcoming
@@ -165,9 +174,11 @@ class RecordingAsk(CompiledAsk):
         self.drawn_by[path] = Drawn(number, self._draw_path if isinstance(who, Sampler) else None)
         return recorded
 
-    def _side_by_side(self, sizes, message, like, states):
+    def _side_by_side(self, path, sizes, message, like, states):
         self.hubs.append(f"{self.calls.upcoming}.loop")
-        return super()._side_by_side(sizes, message, like, states)
+        leaves, structure = jax.tree.flatten(like)
+        self.found.append((path, structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)))
+        return super()._side_by_side(path, sizes, message, like, states)
 
     def _from_hubs(self, path, replies):
         return RecordedReplies(replies, self.uses.setdefault(path, set()))

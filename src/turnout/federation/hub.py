@@ -21,6 +21,7 @@ from turnout.engines.flower.client_app import NodeApp
 from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.hosting import serve
 from turnout.engines.flower.hub_members import HubsOfHub, NodesOfHub, reached
+from turnout.engines.flower.hub_of_hubs import HubRelay
 from turnout.engines.flower.hub_player import HubPlayer, without_rows
 from turnout.engines.flower.hub_service import HubService
 from turnout.engines.flower.mailbox import Mailbox
@@ -95,8 +96,12 @@ def service_of_hub(
     if algorithm.addressed.works_in_hubs or layout.works:
         skips, double = job.faults is not None and job.faults.missing == "skip", experiment.run.precision == "double"
         states = None if folder is None else folder / f"{handshake.digest}-hub-{written(place)}"
+        clients = Clients(nodes.mailbox, nodes, skips)
         with scope(experiment.run.precision):
-            player = HubPlayer(own, job, algorithm, Clients(nodes.mailbox, nodes, skips), double, states)
+            if isinstance(nodes, HubsOfHub) and algorithm.addressed.works_in_hubs:
+                player = HubRelay(nodes, job, algorithm, clients, double)
+            else:
+                player = HubPlayer(own, job, algorithm, clients, double, states)
     expected = partial(expected_of, job, algorithm, experiment.run.precision)
     return HubService(place[-1], nodes, job.start, expected, player, lambda: os.kill(os.getpid(), signal.SIGTERM))
 

@@ -95,11 +95,6 @@ def refuse_processes(hubs: Layout, algorithm: Algorithm, options: RunOptions) ->
         options: Options of the run.
     """
     inside, privacy = algorithm.addressed.works_in_hubs, options.privacy
-    levels = len(hubs.counts)
-    if inside and levels > 1:
-        raise UserError(
-            f"hubs that play rounds are on one level in a federation, and [hubs] has {levels}: give each client one hub"
-        )
     if inside and options.aggregation in SUMS:
         raise UserError("a hub that plays rounds reads the replies of its clients: set [run] aggregation = 'plain'")
     if inside and privacy is not None:

@@ -10,11 +10,27 @@ import pytest
 pytest.importorskip("flwr", reason="Flower is not installed: pip install 'turnout[flower]'")
 
 import turnout as t
+from tests.engines.flower.test_hub_play import ALGORITHMS as IN_HUBS
+from tests.engines.flower.test_hub_play import KEEPS, ORDER, REPEAT
 from tests.engines.flower.test_hub_serving import NICE, sppm
-from tests.engines.flower.test_hubs import ALGORITHMS, CLIENTS, FEDAVG, FULL, SKIP, compiled, configured, passed, untimed
+from tests.engines.flower.test_hubs import (
+    ALGORITHMS,
+    CLIENTS,
+    DIMENSION,
+    FEDAVG,
+    FULL,
+    SKIP,
+    compiled,
+    configured,
+    passed,
+    untimed,
+)
 from tests.helpers.in_process import InProcess
 from tests.helpers.in_process_hubs import InProcessHubs
 from turnout.engines.flower.greeting import gathered
+from turnout.engines.flower.hub_play import packed_orders, read_orders
+from turnout.engines.request import Refused
+from turnout.io.serialization import decode, encode
 
 LEVELS = "count = [2, 3]"
 
@@ -34,8 +50,12 @@ def counted(trace) -> list[list]:
 CASES = {name: ALGORITHMS[name] for name in ("fedavg", "scaffold", "feddcd", "scaffnew")}
 """Sums; of states too; replies that are sent on; messages with parts of each client."""
 
+WORK = ("fedavg", "scaffold", "remembered", "ef21 above", "momentum", "clipped", "losses", "repeats")
+CASES |= {f"{name} in hubs": IN_HUBS[name] for name in WORK}
+"""Rounds of the lowest hubs: means of what they found, or each reply."""
 
-@pytest.mark.tiers(quick=[], slow=["fedavg", "scaffnew"])
+
+@pytest.mark.tiers(quick=[], slow=["fedavg", "scaffnew", "scaffold in hubs", "ef21 above in hubs"])
 @pytest.mark.parametrize("name", CASES)
 def test_hubs_of_hubs_play_the_compiled_run(name):
     """Numbers to 1e-10, all counts, and what passes each link."""
@@ -45,6 +65,115 @@ def test_hubs_of_hubs_play_the_compiled_run(name):
     np.testing.assert_allclose(trace.x, expected.x, rtol=1e-10)
     assert untimed(trace) == untimed(expected) and passed(trace) == passed(expected)
     assert links(place) == counted(expected)
+
+
+@pytest.mark.slow
+def test_requests_to_play_pass_three_levels():
+    """Hubs have states, and the means of two levels are that of all hubs."""
+    experiment = configured(KEEPS, "count = [2, 2, 2]", clients=16)
+    expected, place = compiled(experiment), InProcessHubs(experiment)
+    trace = place.session().run().trace
+    np.testing.assert_allclose(trace.x, expected.x, rtol=1e-10)
+    assert untimed(trace) == untimed(expected) and links(place) == counted(expected)
+
+
+def played_by(experiment, missing: int, levels: bool):
+    """The run in which one of the lowest hubs never plays."""
+    place = InProcessHubs(experiment, None if levels else {missing: no_play})
+    if levels:
+        place.nodes_of[missing // 3].misdeeds = {missing % 3: no_play}
+    return place.session().run().trace
+
+
+def no_play(kind, reply):
+    return None if kind == "play" else reply
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["fedavg", "ef21 above"])
+def test_a_hub_that_does_not_play_is_left_out_by_the_hub_above_it(name):
+    """The mean is over the clients of the others, as on one level."""
+    trace = played_by(configured(IN_HUBS[name] + SKIP, LEVELS, rounds=2), 4, levels=True)
+    expected = played_by(configured(IN_HUBS[name] + SKIP, "count = 6", rounds=2), 4, levels=False)
+    np.testing.assert_allclose(trace.x, expected.x, rtol=1e-10)
+    assert [link["server_arrivals"] for link in trace.ledger.links()][0] == 2 * 5 == expected.ledger.links()[0]["server_arrivals"]
+
+
+@pytest.mark.slow
+def test_hubs_of_hubs_at_work_are_waited_for():
+    """Longer than a deadline; none plays twice."""
+    experiment = configured(KEEPS + REPEAT, LEVELS, rounds=2)
+    place = InProcessHubs(experiment)
+    place.deadline = 1e-6
+    trace, expected = place.session().run().trace, compiled(experiment)
+    np.testing.assert_allclose(trace.x, expected.x, rtol=1e-10)
+    assert untimed(trace) == untimed(expected) and place.payloads["messages"] > 2 * 2
+
+
+@pytest.mark.slow
+def test_a_run_that_needs_all_hubs_names_the_one_that_is_missing():
+    place = InProcessHubs(configured(IN_HUBS["fedavg"], LEVELS))
+    place.nodes_of[1].misdeeds = {2: no_play}
+    with pytest.raises(t.UserError, match=r"hub 1\.2 has not played in round 1 \(.*\): look into its log"):
+        place.session().run()
+
+
+def told(change, kind, reply):
+    if kind != "play":
+        return reply
+    tree, said = decode(reply, np.zeros(DIMENSION))
+    other, fields = change(tree, said["played"], said)
+    return encode(other, np.zeros(DIMENSION), fields)
+
+
+def with_played(said: dict, played: dict) -> dict:
+    return said | {"played": played}
+
+
+FALSE = {
+    "NaN": (lambda tree, played, said: (tree * np.nan, said), "not finite"),
+    "longer": (lambda tree, played, said: (np.zeros(DIMENSION + 1), said), "of another shape or type"),
+    "nothing": (lambda tree, played, said: (None, said), "of another shape or type"),
+    "others": (lambda tree, played, said: (tree, with_played(said, {"0": played["3"]})), "for hubs that are not below it"),
+    "no hubs": (lambda tree, played, said: (tree, said | {"played": 3}), "malformed"),
+    "reasons": (lambda tree, played, said: (tree, said | {"why": {"3": 4}}), "malformed"),
+    "counts": (lambda tree, played, said: (tree, with_played(said, {"3": played["3"] | {"counts": 1}})), "without its counts"),
+    "busy": (lambda tree, played, said: (None, {"busy": -1}), "without the number of its exchanges"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FALSE)
+def test_what_a_hub_may_not_say_of_those_below_it_is_counted_and_never_used(name):
+    """The run is that of the other one."""
+    change, reason = FALSE[name]
+    experiment = configured(IN_HUBS["fedavg"] + SKIP, LEVELS, rounds=2)
+    place = InProcessHubs(experiment, {1: partial(told, change)})
+    trace, expected = place.session().run().trace, InProcessHubs(experiment, {1: no_play}).session().run().trace
+    np.testing.assert_array_equal(trace.x, expected.x)
+    assert untimed(trace) == untimed(expected)
+    assert any(reason in why and count == 2 for why, count in place.counts.items())
+
+
+ORDERS = {3: ORDER, 4: ORDER._replace(own=[(0, 2), (1, 3)])}
+SIZES = {3: 2, 4: 2, 5: 2}
+BAD_ORDERS = {
+    "no JSON": b"{",
+    "nobody": packed_orders(ORDERS).replace(b'"own":{"3"', b'"owns":{"3"'),
+    "of other hubs": packed_orders({6: ORDER}),
+    "of more clients": packed_orders({3: ORDER._replace(base=[(1, 0)] * 3)}),
+    "long": b" " * 60_000,
+}
+
+
+def test_orders_to_hubs_below_are_read_as_they_were_written():
+    assert read_orders(packed_orders(ORDERS), SIZES, ("1.loop",)) == ORDERS
+
+
+@pytest.mark.parametrize("name", BAD_ORDERS)
+def test_a_hub_refuses_what_are_no_orders_to_those_below_it(name):
+    with pytest.raises(Refused, match="the request to this hub is not valid"):
+        read_orders(BAD_ORDERS[name], SIZES, ("1.loop",))
 
 
 PAIRS = sppm('kind = "bfgs", convexity = 0.0', NICE)

@@ -18,7 +18,6 @@ from turnout.engines.flower.greeting import MOST_REFUSED, gathered
 from turnout.engines.flower.hub_play import Order, packed_busy, packed_order, read_order
 from turnout.engines.hubs_ask import APART
 from turnout.engines.request import Refused
-from turnout.federation.handshake import build_for_federation
 from turnout.io.serialization import decode, encode
 
 NICE = '[sampler]\nkind = "nice"\nsize = 2\n'
@@ -398,18 +397,6 @@ def test_an_order_is_read_as_it_was_written():
 def test_a_hub_refuses_what_is_no_order_to_it(name):
     with pytest.raises(Refused, match="the request to this hub is not valid"):
         read_order(BAD_ORDERS[name], 2, ("1.loop",))
-
-
-REFUSED = {
-    "levels": (configured(in_hubs(FEDAVG), "count = [2, 2]"), "are on one level in a federation, and .hubs. has 2"),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_hubs_at_work_cannot_do_is_a_sentence(name):
-    experiment, sentence = REFUSED[name]
-    with pytest.raises(t.UserError, match=sentence):
-        build_for_federation(experiment, None)
 
 
 def test_a_sampler_with_a_state_is_refused():

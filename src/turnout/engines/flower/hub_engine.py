@@ -1,6 +1,7 @@
 """Rounds with clients that are connected to hubs, which add replies up where one sum suffices, or play by themselves."""
 
 import json
+from collections.abc import Iterable
 from dataclasses import replace
 from functools import partial
 from typing import ClassVar
@@ -11,7 +12,7 @@ import numpy as np
 from jaxtyping import Int, PyTree
 
 from turnout.accounting.counters import Counts, in_limbs, limbs, whole
-from turnout.accounting.ledger import COUNTERS
+from turnout.accounting.ledger import COUNTERS, Site
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.replies import Weight
@@ -25,6 +26,7 @@ from turnout.engines.flower.hub_mailbox import SUM, HubMailbox
 from turnout.engines.flower.hub_members import ClientsOfHubs
 from turnout.engines.flower.hub_messages import Part, Whole
 from turnout.engines.flower.hub_play import Order, Played, Terms, packed_order, table_of
+from turnout.engines.flower.hub_relay import LowestHubs
 from turnout.engines.flower.hub_serving import packed_cohort, served_sites
 from turnout.engines.flower.hubs_at_work import HubsAtWork, Results
 from turnout.engines.flower.reply_checks import validate_reply
@@ -35,6 +37,7 @@ from turnout.engines.reply_usage import Survey, weight_of
 from turnout.engines.request import FIRST
 from turnout.engines.sealing import Seal
 from turnout.hubs import Layout
+from turnout.hubs.layout import Place, placed, written
 from turnout.io.serialization import decode, encode
 
 
@@ -123,7 +126,7 @@ class HubAsk(FlowerAsk):
         paths = frozenset(site.path for site in served_sites(self.sites, levels))
         terms = {hub: Terms(self.job.start, _shapes(leaves), frozenset(own[hub]), paths, self._repeats, serves=True)}
         results = self.at_work.play({hub: (packed_order(order), encode(leaves, self.job.start))}, terms, self._repeats)
-        self._refuse_missing(results, [hub])
+        self._refuse_missing(results, {hub: (hub,)})
         played = results.played.get(hub)
         if played is None:
             return None
@@ -185,13 +188,18 @@ class HubAsk(FlowerAsk):
                 "logs, then start again to continue"
             ) from None
 
-    def _side_by_side(self, sizes, message, like, states):
-        path, of = f"{self.calls.next_path()}.loop", self.mailbox.of
-        own = {hub: [client for client in range(len(of)) if of[client] == hub] for hub in self._to_ask(len(sizes))}
+    def _side_by_side(self, path, sizes, message, like, states):
+        inside, strata, hubs = f"{self.calls.next_path()}.loop", np.asarray(self.job.population.strata), self.job.hubs
+        places = dict(sorted(zip(strata.tolist(), placed(np.asarray(hubs.groups)), strict=True)))
+        above = {hub: place[0] for hub, place in places.items()}
+        asked = {*self._to_ask(1 + max(above.values()))}
+        own = {hub: np.flatnonzero(strata == hub).tolist() for hub in above if above[hub] in asked}
+        orders = {hub: self._order(inside, hub, clients) for hub, clients in own.items()}
         body = encode(attached(message, self.state.statistics), self.job.start)
-        requests = {hub: (packed_order(self._order(path, hub, clients)), body) for hub, clients in own.items()}
-        results = self.at_work.play(requests, self._terms(path, own, like), self._repeats)
-        self._refuse_missing(results, [*range(len(sizes))])
+        terms = terms_of(self.job.start, _shapes(like), self.sites, inside, own, self._repeats)
+        lowest = LowestHubs(self.at_work, above, len(hubs.counts) == 1, summed=not hubs.forwards(path))
+        results = lowest.play(orders, body, terms, self._repeats)
+        self._refuse_missing(results, places)
         for hub, played in results.played.items():
             begun = int(self.state.exchanges) + APART * hub
             self._take(played, begun)
@@ -219,23 +227,22 @@ class HubAsk(FlowerAsk):
         own = [all[itself].tolist() if itself < len(all) else FIRST for all in versions]
         return Order(path, int(self.round), *map(int, now), own, base, kept, self.at_work.seconds)
 
-    def _terms(self, path: str, own: dict[int, list[int]], like: PyTree) -> dict[int, Terms]:
-        """Return what each hub may reply, given its own clients."""
-        expected = _shapes(like)
-        paths = frozenset(site.path for site in self.sites if site.path.startswith(f"{path}."))
-        return {hub: Terms(self.job.start, expected, frozenset(clients), paths, self._repeats) for hub, clients in own.items()}
+    def _refuse_missing(self, results: Results, asked: dict[int, Place]) -> None:
+        """Raise `UserError` where a hub that was asked is missing, and the run does not go on without clients.
 
-    def _refuse_missing(self, results: Results, asked: list[int]) -> None:
-        """Raise `UserError` where a hub that was asked is missing, and the run does not go on without clients."""
+        Args:
+            results: What came of the hubs.
+            asked: The places of the hubs, by their numbers.
+        """
         missing = next((hub for hub in asked if hub not in results.played), None)
         if missing is None or self.clients.skips:
             return
-        left_out = missing in self.at_work.hubs.left_out
+        left_out = asked[missing][0] in self.at_work.hubs.left_out
         why = "left out after refused replies" if left_out else results.why.get(missing, "not connected")
         otherwise = "" if self._repeats else ", or to 'repeat' to ask again"
         raise UserError(
-            f"hub {missing} has not played in round {int(self.round)} ({why}): look into its log, and start again to continue, "
-            f"or set [faults] missing to 'skip' to go on without it{otherwise}"
+            f"hub {written(asked[missing])} has not played in round {int(self.round)} ({why}): look into its log, and start "
+            f"again to continue, or set [faults] missing to 'skip' to go on without it{otherwise}"
         )
 
     def _take(self, played: Played, begun: int) -> None:
@@ -263,13 +270,30 @@ class HubAsk(FlowerAsk):
 
     def _count_links(self, path, hubs, answered, down, up):
         super()._count_links(path, hubs, answered, down, up)
-        link = next(site for site in self.sites if site.path == f"{path}.link1")
+        link = next(site for site in self.sites if site.path == f"{path}.link{len(self.job.hubs.counts)}")
         # What does not pass inside hubs passes on the way to them.
         self._count(link, {"microseconds": in_limbs(self._link_microseconds)})
 
 
 def _shapes(tree: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)
+
+
+def terms_of(
+    start: PyTree, expected: PyTree, sites: Iterable[Site], path: str, own: dict[int, list[int]], repeats: bool
+) -> dict[int, Terms]:
+    """Return what each of the lowest hubs may reply that plays.
+
+    Args:
+        start: Initial parameters.
+        expected: Shapes and types of its reply.
+        sites: All call sites.
+        path: How the paths of calls in hubs begin.
+        own: The clients of each hub.
+        repeats: Whether replies that are lost are asked for again.
+    """
+    paths = frozenset(site.path for site in sites if site.path.startswith(f"{path}."))
+    return {hub: Terms(start, expected, frozenset(clients), paths, repeats) for hub, clients in own.items()}
 
 
 def with_more(counts: Counts, table: Int[np.ndarray, "sites counters"]) -> Counts:

@@ -1,7 +1,8 @@
 """Messages by which the server has a hub play rounds by itself: what it is to play, and what came of it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -28,6 +29,10 @@ FEW = 16
 
 Unusable = dict[int, dict[str, int]]
 """Number of replies that could not be used, by client and reason."""
+
+
+OWN = ("own", "base", "kept")
+"""The fields of an order that differ between hubs."""
 
 
 class Order(NamedTuple):
@@ -69,20 +74,62 @@ def read_order(header: bytes, clients: int, paths: tuple[str, ...]) -> Order:
         clients: Number of clients of the hub.
         paths: Paths of the calls that hubs answer; "" is a round in the server's place.
     """
+    with _valid():
+        return _order(_said(header, clients), clients, paths)
+
+
+def packed_orders(orders: dict[int, Order]) -> bytes:
+    """Return the header of a request to several of the lowest hubs, by their numbers; what all are told is said once.
+
+    Args:
+        orders: What each of them is to play.
+    """
+    first = next(iter(orders.values()))._asdict()
+    own = {hub: {name: getattr(order, name) for name in OWN} for hub, order in orders.items()}
+    return json.dumps(
+        {"shared": {name: first[name] for name in first if name not in OWN}, "own": own}, separators=(",", ":")
+    ).encode()
+
+
+def read_orders(header: bytes, sizes: dict[int, int], paths: tuple[str, ...]) -> dict[int, Order]:
+    """Return what a header of `packed_orders` asks; raise `Refused` where it is none, or not for these hubs.
+
+    Args:
+        header: The header.
+        sizes: Number of clients of each of the hubs.
+        paths: Paths of the calls that hubs answer.
+    """
+    with _valid():
+        said = _said(header, sum(sizes.values()))
+        own = {int(hub): fields for hub, fields in said["own"].items()}
+        if not own or not own.keys() <= sizes.keys():
+            raise ValueError("it is for other hubs")
+        return {hub: _order(said["shared"] | fields, sizes[hub], paths) for hub, fields in own.items()}
+
+
+@contextmanager
+def _valid() -> Iterator[None]:
     try:
-        if len(header) > LONGEST + HEADER_BYTES * clients:
-            raise ValueError("it is too long")
-        said = json.loads(header)
-        versions = {name: [_version(each) for each in said[name]] for name in ("own", "base", "kept")}
-        if [len(each) for each in versions.values()] != [2, clients, clients]:
-            raise ValueError("it is for another number of clients")
-        numbers = {name: _count(said[name], 2**31) for name in ("round", "draws", "exchanges")}
-        cohort = said["cohort"]
-        if said["path"] not in (paths or ("",)) or (cohort is None) == (not paths):
-            raise ValueError("no hub works there")
-        return Order(said["path"], **numbers, **versions, seconds=float(said["seconds"]), cohort=cohort)
+        yield
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Refused(f"the request to this hub is not valid: {error}") from None
+
+
+def _said(header: bytes, clients: int) -> dict:
+    if len(header) > LONGEST + HEADER_BYTES * clients:
+        raise ValueError("it is too long")
+    return json.loads(header)
+
+
+def _order(said: dict, clients: int, paths: tuple[str, ...]) -> Order:
+    versions = {name: [_version(each) for each in said[name]] for name in OWN}
+    if [len(each) for each in versions.values()] != [2, clients, clients]:
+        raise ValueError("it is for another number of clients")
+    numbers = {name: _count(said[name], 2**31) for name in ("round", "draws", "exchanges")}
+    cohort = said["cohort"]
+    if said["path"] not in (paths or ("",)) or (cohort is None) == (not paths):
+        raise ValueError("no hub works there")
+    return Order(said["path"], **numbers, **versions, seconds=float(said["seconds"]), cohort=cohort)
 
 
 def _version(said: Any) -> Version:
@@ -162,22 +209,26 @@ class Terms(NamedTuple):
 
     def read(self, body: Buffer) -> Played | int:
         """Return what came of a hub's rounds, or how many exchanges it has made so far; `ValueError` where it is not valid."""
-        try:
-            tree, told = decode(body, self.start)
-        except UserError:
-            raise ValueError("malformed") from None
+        tree, told = decoded(body, self.start)
         if "busy" in told:
-            return _told(lambda: _count(told["busy"], APART + 1), "without the number of its exchanges")
-        exchanges = _told(lambda: _count(told["exchanges"], APART + 1), "without the number of its exchanges")
+            return exchanges_of_busy(told, APART)
         if tree is not None:
-            reason = validate_reply(body, self.start, self.expected)
-            if reason is not None:
-                raise ValueError(reason)
+            refuse_unusable(body, self.start, self.expected)
         elif self.serves:
             raise ValueError("without the state of the server")
+        return self.checked(tree, told)
+
+    def checked(self, reply: PyTree, told: dict) -> Played:
+        """Return what came of a hub's rounds; `ValueError` where what it tells is not valid.
+
+        Args:
+            reply: The arrays of its reply, which are valid; None where none of its clients answered.
+            told: What it tells beside them.
+        """
+        exchanges = _told(lambda: _count(told["exchanges"], APART + 1), "without the number of its exchanges")
         counts = _told(partial(self._counts, told, exchanges), "without its counts, or with others than its calls allow")
         made = _told(partial(self._made, told, exchanges), "with states of other clients or exchanges than its own")
-        return Played(tree, exchanges, counts, made, _told(partial(self._unusable, told), "malformed"))
+        return Played(reply, exchanges, counts, made, _told(partial(self._unusable, told), "malformed"))
 
     def _counts(self, told: dict, exchanges: int) -> dict[str, dict[str, int]]:
         most, counts = self._most(exchanges), told["counts"]
@@ -209,6 +260,26 @@ class Terms(NamedTuple):
         if not unusable.keys() <= self.clients or any(len(reasons) > FEW for reasons in unusable.values()):
             raise ValueError
         return {i: {_shown(why): _count(n, 2**31) for why, n in reasons.items()} for i, reasons in unusable.items()}
+
+
+def decoded(body: Buffer, start: PyTree) -> tuple[PyTree, dict]:
+    """Return the arrays of a reply and what is told beside them; `ValueError` where it is none."""
+    try:
+        return decode(body, start)
+    except UserError:
+        raise ValueError("malformed") from None
+
+
+def exchanges_of_busy(told: dict, most: int) -> int:
+    """Return how many exchanges a hub at work has made; `ValueError` where that is no count up to `most`."""
+    return _told(lambda: _count(told["busy"], most + 1), "without the number of its exchanges")
+
+
+def refuse_unusable(body: Buffer, start: PyTree, expected: PyTree) -> None:
+    """Raise `ValueError` where the arrays of a reply are not of the expected shapes, or not finite."""
+    reason = validate_reply(body, start, expected)
+    if reason is not None:
+        raise ValueError(reason)
 
 
 def _told(read: Callable, otherwise: str) -> Any:

@@ -1,8 +1,6 @@
 """What a hub plays by itself, with its own clients: the rounds between two messages of the server, or a round in its place."""
 
-import time
 from collections import Counter
-from concurrent.futures import Future, wait
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -16,7 +14,6 @@ from jaxtyping import PyTree
 
 from turnout.accounting.counters import no_counts, whole
 from turnout.codecs.coded import Coded
-from turnout.core.background import in_background
 from turnout.core.cohort import Cohort
 from turnout.engines.ask import State
 from turnout.engines.exchange.strong_types import strongly_typed
@@ -26,16 +23,17 @@ from turnout.engines.flower.hub_engine import sums_by_hubs
 from turnout.engines.flower.hub_mailbox import SHARE
 from turnout.engines.flower.hub_members import HubsOfHub
 from turnout.engines.flower.hub_of_hubs import ServingByHubs
-from turnout.engines.flower.hub_play import Order, Played, Unusable, counts_of, packed_busy, packed_played, read_order
+from turnout.engines.flower.hub_play import Order, Played, Unusable, counts_of, packed_played, read_order
 from turnout.engines.flower.hub_play_ask import PlayAsk
 from turnout.engines.flower.hub_serving import ServingAsk, read_cohort, served_sites
+from turnout.engines.flower.hub_work import Work
 from turnout.engines.flower.hubs_at_work import HubsAtWork
 from turnout.engines.flower.state_store import DiskStates
 from turnout.engines.flower.stopwatch import Stopwatch
 from turnout.engines.groups.statistics import first_statistics
 from turnout.engines.hubs_ask import APART
 from turnout.engines.inputs import Job
-from turnout.engines.node import LastReply, States
+from turnout.engines.node import States
 from turnout.engines.outliers import Outliers
 from turnout.engines.reply_usage import Survey, survey
 from turnout.engines.request import FIRST, Refused, Version
@@ -44,10 +42,9 @@ from turnout.samplers.base import samplers_in
 
 
 class HubPlayer:
-    """Plays the rounds of a hub in the background, and answers requests for what comes of them.
+    """Plays the rounds of a hub, and answers requests for what comes of them.
 
-    Its own state, and what it remembers of compressed messages, is kept by version, as clients keep theirs. A request that is
-    repeated gets the same reply; while the hub is at work, it gets the number of exchanges so far.
+    Its own state, and what it remembers of compressed messages, is kept by version, as clients keep theirs.
 
     Args:
         own: Numbers of the clients of the hub.
@@ -67,11 +64,9 @@ class HubPlayer:
         self.counted = paths_inside(surveyed, 0 if job.hubs is None else len(job.hubs.counts))
         self.first = first_of_hub(job, algorithm, self.own.size)
         on_disk = folder is not None and jax.tree.leaves(self.first)
-        self.states, self.last = DiskStates(folder, self.first) if on_disk else States(), LastReply()
+        self.states, self.work = DiskStates(folder, self.first) if on_disk else States(), Work()
         self.lock = Lock()
         """Held by whoever asks the clients."""
-        self._work: Future[bytes] | None = None
-        self._request, self._ask = b"", None
 
     def answer(self, header: bytes, body: Buffer, digest: bytes) -> bytes:
         """Return the reply to a request to play, or how far the hub is.
@@ -81,19 +76,9 @@ class HubPlayer:
             body: The message.
             digest: SHA-256 digest of the body.
         """
-        order, request = read_order(header, self.own.size, self.paths), sha256(header + digest).digest()
-        cohort = self._cohort(order)
-        end = time.monotonic() + order.seconds
-        while (reply := self.last.to(request)) is None:
-            if self._work is None:
-                self._request, self._ask = request, None
-                self._work = in_background(partial(self._play, order, cohort, body))
-            if not wait([self._work], max(0.0, end - time.monotonic())).done:
-                return packed_busy(0 if self._ask is None or self._request != request else self._ask.done)
-            work, self._work = self._work, None
-            if self._request == request or work.exception() is None:
-                self.last.put(self._request, work.result())
-        return reply
+        order = read_order(header, self.own.size, self.paths)
+        play = partial(self._play, order, self._cohort(order), body)
+        return self.work.answer(sha256(header + digest).digest(), order.seconds, play)
 
     def _cohort(self, order: Order) -> Cohort | None:
         """Return the cohort of a round in the server's place; None for rounds of the hub's own."""
@@ -110,8 +95,7 @@ class HubPlayer:
             message, _ = decode(body, self.job.start)
             before = {client: Counter(reasons) for client, reasons in self.clients.nodes.unusable.items()}
             self.clients.mailbox.deadline = SHARE * order.seconds
-            reply, begun = self._found(order, message) if cohort is None else self._served(order, cohort, message)
-            ask = self._ask
+            reply, begun, ask = self._found(order, message) if cohort is None else self._served(order, cohort, message)
             played = Played(
                 reply,
                 int(ask.state.exchanges) - begun,
@@ -121,21 +105,22 @@ class HubPlayer:
             )
             return packed_played(played, self.job.start)
 
-    def _found(self, order: Order, message: PyTree) -> tuple[PyTree, int]:
-        """Return what rounds of the hub's own found, None where no client answered, and the number of the first exchange."""
+    def _found(self, order: Order, message: PyTree) -> tuple[PyTree, int, PlayAsk]:
+        """Return what rounds of the hub's own found, None where nobody answered, the first exchange, and the `ask` of all."""
         message, statistics = message if first_statistics(self.algorithm) else (message, {})
         (base, kept), begun = order.own, order.exchanges + APART * self.number
         state, memories = self._state(base)
-        self._ask = ask = PlayAsk(*self._arguments(order, strongly_typed(statistics), memories))
+        ask = PlayAsk(*self._arguments(order, strongly_typed(statistics), memories))
+        self.work.done = lambda: ask.done
         reply, new = ask.in_hub(order.path, self.number, message, state)
         came, made = bool(ask.state.came), (order.round, begun)
         if came and jax.tree.leaves(self.first):
             self.states.keep({base, kept})
             self.states[made] = jax.tree.map(np.asarray, (new, self._own_rows(ask.state.memories)))
-        return jax.tree.map(np.asarray, reply) if came else None, begun
+        return jax.tree.map(np.asarray, reply) if came else None, begun, ask
 
-    def _served(self, order: Order, cohort: Cohort, leaves: PyTree) -> tuple[PyTree, int]:
-        """Return the arrays of the server's state after its round, and the number of the first exchange."""
+    def _served(self, order: Order, cohort: Cohort, leaves: PyTree) -> tuple[PyTree, int, ServingAsk]:
+        """Return the arrays of the server's state after its round, the first exchange, and the `ask` of all."""
         if type(leaves) is not list or len(leaves) != self.structure.num_leaves:
             raise Refused("the request to this hub is not valid: it has another state than this algorithm's")
         before, *rest = self._arguments(order, {}, {})
@@ -145,8 +130,8 @@ class HubPlayer:
             ask = ServingByHubs(cohort, before, at_work, *rest)
         else:
             ask = ServingAsk(cohort, before, *rest)
-        self._ask = ask
-        return ask.new_leaves(self.structure, leaves), order.exchanges
+        self.work.done = lambda: ask.done
+        return ask.new_leaves(self.structure, leaves), order.exchanges, ask
 
     def _arguments(self, order: Order, statistics: dict, memories: dict) -> tuple:
         """Return the arguments of the `ask` of a request."""

@@ -20,6 +20,7 @@ from turnout.engines.flower.greeting import SHOWN
 from turnout.engines.flower.hub_mailbox import SUM, HubMailbox
 from turnout.engines.flower.hub_members import AGAIN, AskedByHub, OfHub
 from turnout.engines.flower.hub_messages import COUNTS, Order, packed_replies, packed_sum, read_requests
+from turnout.engines.flower.hub_of_hubs import HubRelay
 from turnout.engines.flower.hub_play import PLAY
 from turnout.engines.flower.hub_player import HubPlayer
 from turnout.engines.flower.reply_checks import size_of, validate_reply
@@ -45,7 +46,7 @@ class HubService:
         nodes: Its clients, which are its nodes, or are connected to hubs that are.
         start: Initial parameters.
         expected: Returns what a reply looks like.
-        player: Plays rounds; None where the algorithm has hubs play none.
+        player: Plays rounds, or has the hubs below this one play them; None where the algorithm has hubs play none.
         end: Ends the process, where its SuperLink has ended the run.
     """
 
@@ -57,7 +58,7 @@ class HubService:
         nodes: OfHub,
         start: PyTree,
         expected: Expected,
-        player: HubPlayer | None = None,
+        player: HubPlayer | HubRelay | None = None,
         end: Callable[[], None] = lambda: None,
     ):
         self.number, self.mailbox, self.nodes = number, nodes.mailbox, nodes

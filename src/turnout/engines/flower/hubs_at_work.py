@@ -1,9 +1,9 @@
 """The hubs of a federation as the server's own clients, which play rounds by themselves."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from logging import WARNING
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from flwr.common.logger import log
 
@@ -11,9 +11,22 @@ from turnout.engines.flower.clients import Clients
 from turnout.engines.flower.greeting import Members, first_of
 from turnout.engines.flower.hub_mailbox import SHARE
 from turnout.engines.flower.hub_members import ClientsOfHubs
-from turnout.engines.flower.hub_play import PLAY, Played, Terms
+from turnout.engines.flower.hub_play import PLAY
 from turnout.engines.flower.mailbox import Mailbox, Requests
 from turnout.io.serialization import Buffer
+
+
+@runtime_checkable
+class Reader(Protocol):
+    """Reads the reply of a hub."""
+
+    @property
+    def limit(self) -> int:
+        """Most bytes of a reply."""
+        ...
+
+    def read(self, body: Buffer) -> Any:
+        """Return what came of the hub, or how many exchanges it has made so far; `ValueError` where it is not valid."""
 
 
 class Results(NamedTuple):
@@ -25,7 +38,7 @@ class Results(NamedTuple):
         seconds: How long all of it took.
     """
 
-    played: dict[int, Played]
+    played: dict[int, Any]
     why: dict[int, str]
     seconds: float
 
@@ -45,8 +58,8 @@ class PlayMailbox(Mailbox):
     def __init__(self, mailbox: Mailbox, hubs: Members):
         super().__init__(mailbox.grid, mailbox.deadline)
         self.mailbox, self.hubs, self.counts = mailbox, hubs, mailbox.counts
-        self.terms: dict[int, Terms] = {}
-        self.read: dict[int, Played | int] = {}
+        self.terms: Mapping[int, Reader] = {}
+        self.read: dict[int, Any] = {}
 
     def send(self, requests: Requests, kind: str, limit: int, check: Callable[[Buffer], str | None]) -> dict[int, Buffer]:
         self.mailbox.deadline = self.deadline
@@ -104,7 +117,7 @@ class HubsAtWork:
         """Within how many seconds a hub has to answer."""
         return SHARE * self.mailbox.deadline
 
-    def play(self, requests: dict[int, tuple[bytes, Any]], terms: dict[int, Terms], repeats: bool) -> Results:
+    def play(self, requests: dict[int, tuple[bytes, Any]], terms: Mapping[int, Reader], repeats: bool) -> Results:
         """Return what comes of requests to play.
 
         Args:
@@ -113,7 +126,7 @@ class HubsAtWork:
             repeats: Whether hubs whose reply is missing are asked again.
         """
         began, waiting, told = time.monotonic(), requests, dict[int, int]()
-        played: dict[int, Played] = {}
+        played: dict[int, Any] = {}
         why: dict[int, str] = {}
         limit = max((each.limit for each in terms.values()), default=0)
         self.mailbox.terms = terms
@@ -122,8 +135,8 @@ class HubsAtWork:
             replies, _ = self.clients.ask(waiting, PLAY, limit, lambda body: None, dispensable)
             why |= {hub: self._reason(hub) for hub in waiting if hub not in replies}
             read = {hub: self.mailbox.read[hub] for hub in replies}
-            played |= {hub: each for hub, each in read.items() if isinstance(each, Played)}
-            busy = {hub: each for hub, each in read.items() if not isinstance(each, Played)}
+            played |= {hub: each for hub, each in read.items() if not isinstance(each, int)}
+            busy = {hub: each for hub, each in read.items() if isinstance(each, int)}
             stuck = {hub for hub, exchanges in busy.items() if self.skips and exchanges <= told.get(hub, 0)}
             if stuck:
                 why |= dict.fromkeys(stuck, f"no further exchange within {self.seconds:g} s")
