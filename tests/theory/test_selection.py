@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import turnout as t
 from turnout.accounting.prices import Selection
 from turnout.problems import optimum
-from turnout.theory import selection
+from turnout.theory import selection, selection_bounds
 from turnout.theory.dissimilarity import Dissimilarity, exact
 from turnout.theory.selection import Case, rg_saga, rg_svrg, svrg
 from turnout.theory.selection_complexity import ASSUMPTIONS, TABLE
@@ -53,23 +53,23 @@ def test_the_parameters_meet_what_corollary_3_2_asks(method, case):
     """The estimator's error is within condition (7), term by term, and T rounds are then enough for epsilon."""
     (lam, beta, probability, refresh, _), rounds, *_ = GUARANTEES[method](case)
     one, deviation = case.constants.delta_one, case.deviation
-    error = selection.error_weight(lam, one)
+    error = selection_bounds.error_weight(lam, one)
     assert error == pytest.approx(12 * (lam + one) ** 2 / (lam - one) ** 2 + 8)
     nothing = np.zeros(6)
     for k in range(1, 6):
         unit = np.eye(6)[k]
         if method == "saga":
             assert refresh is None
-            given_steps = selection.corollary_5_3(nothing, unit, deviation, beta, case.clients, case.size)
-            given_gradients = selection.corollary_5_3(unit, nothing, deviation, beta, case.clients, case.size)
+            given_steps = selection_bounds.corollary_5_3(nothing, unit, deviation, beta, case.clients, case.size)
+            given_gradients = selection_bounds.corollary_5_3(unit, nothing, deviation, beta, case.clients, case.size)
             assert error * given_gradients <= 1 / 2 * (1 + 1e-9)
         else:
             assert 0 < refresh <= 1
-            given_steps = selection.corollary_5_4(unit, deviation, beta, refresh)
+            given_steps = selection_bounds.corollary_5_4(unit, deviation, beta, refresh)
             if method == "plain svrg":
-                given_steps = selection.lemma_4_3(unit, deviation, refresh)
+                given_steps = selection_bounds.lemma_4_3(unit, deviation, refresh)
         assert error * given_steps <= (lam + one) ** 2 * (1 + 1e-9)
-    assert selection.corollary_3_2(lam, one, case.gap, rounds) <= case.epsilon**2 * (1 + 1e-9)
+    assert selection_bounds.corollary_3_2(lam, one, case.gap, rounds) <= case.epsilon**2 * (1 + 1e-9)
     assert 0 < beta <= 1 and 8 * probability == pytest.approx((lam - one) / (lam + case.constants.smooth_one))
 
 
@@ -271,12 +271,12 @@ def test_estimators_err_as_little_as_their_lemmas_say(path, refresh):
     deviation = selection.cohort_delta(exact(problem).delta, 6, SIZE)
     total, before, recursive = errors(problem, points, refresh)
     if refresh is None:
-        bound = selection.lemma_4_1(gradients2, steps2, deviation, 6, SIZE)
-        corollary = selection.corollary_5_3(gradients2, steps2, deviation, BETA, 6, SIZE)
+        bound = selection_bounds.lemma_4_1(gradients2, steps2, deviation, 6, SIZE)
+        corollary = selection_bounds.corollary_5_3(gradients2, steps2, deviation, BETA, 6, SIZE)
     else:
-        bound = selection.lemma_4_3(steps2, deviation, refresh)
-        corollary = selection.corollary_5_4(steps2, deviation, BETA, refresh)
-    lemma = selection.lemma_5_2(before, steps2, deviation, BETA)
+        bound = selection_bounds.lemma_4_3(steps2, deviation, refresh)
+        corollary = selection_bounds.corollary_5_4(steps2, deviation, BETA, refresh)
+    lemma = selection_bounds.lemma_5_2(before, steps2, deviation, BETA)
     assert 0 < total <= bound and 0 < recursive <= lemma <= corollary
     if path is straight:
         assert bound <= 4 * total and lemma <= 1.5 * recursive
@@ -393,7 +393,7 @@ def test_inexact_composite_gradient_steps_stay_below_theorem_3_1(factor, noise):
         assert g @ step + step @ matrices[0] @ step / 2 + lam / 2 * step @ step <= 1e-12
         errors2, residuals2 = errors2 + error @ error, residuals2 + np.sum((matrices[0] @ step + g + lam * step) ** 2)
         left, x = left + np.sum((hessian @ y) ** 2) + (lam + one) ** 2 * step @ step, y
-    bound = selection.theorem_3_1(lam, one, gap, errors2, residuals2)
+    bound = selection_bounds.theorem_3_1(lam, one, gap, errors2, residuals2)
     assert 0.001 * bound < left <= bound
 
 
@@ -405,11 +405,11 @@ def test_runs_with_exact_gradients_stay_below_corollary_3_2():
     problem = quadratics(matrices, generator.normal(size=(6, 3)))
     constants, gap = exact(problem), -optimum.solve(problem).value
     lam = 2 * constants.delta_one
-    steps = selection.lemma_3_3(lam, constants.delta_one, constants.smooth_one, rounds)
+    steps = selection_bounds.lemma_3_3(lam, constants.delta_one, constants.smooth_one, rounds)
     assert steps >= 8 * constants.smooth_one * rounds / constants.delta_one > steps - 1
     method = t.Icgm(t.Full(), t.Exact(), lam, steps=steps, smoothness=constants.smooth_one)
     measured = t.run(method, problem, rounds=rounds, metrics=("gradient",)).columns["gradient"][1:]
-    assert 0 < np.mean(measured) <= selection.corollary_3_2(lam, constants.delta_one, gap, rounds)
+    assert 0 < np.mean(measured) <= selection_bounds.corollary_3_2(lam, constants.delta_one, gap, rounds)
 
 
 @pytest.mark.parametrize("noise", [0.0, 1.0])
@@ -424,18 +424,18 @@ def test_the_steps_of_lemma_3_3_solve_subproblems_well_enough(noise):
     for _ in range(rounds):
         error = noise * generator.normal(size=3)
         g, y, found = hessian @ x + error, x, []
-        for _ in range(selection.lemma_3_3(lam, one, smooth, rounds)):
+        for _ in range(selection_bounds.lemma_3_3(lam, one, smooth, rounds)):
             y = (smooth * y + lam * x + matrices[0] @ x - g - matrices[0] @ y) / (lam + smooth)
             found.append((np.sum((matrices[0] @ (y - x) + g + lam * (y - x)) ** 2), tuple(y)))
         least, best = min(found)
         errors2, residuals2, x = errors2 + error @ error, residuals2 + least, np.array(best)
-    assert residuals2 <= selection.condition_6(lam, one, gap, errors2)
+    assert residuals2 <= selection_bounds.condition_6(lam, one, gap, errors2)
 
 
 @pytest.mark.parametrize(("clients", "failure"), [(2, 0.1), (5, 0.01), (20, 0.5)])
 def test_the_random_selections_of_remark_a_5_meet_every_client(clients, failure):
     """P(all seen) by inclusion and exclusion."""
-    selections = selection.remark_a_5(clients, failure)
+    selections = selection_bounds.remark_a_5(clients, failure)
     assert selections == pytest.approx(2 * clients**2 * math.log(2 * clients / failure), abs=1)
     missed = -sum((-1) ** k * math.comb(clients, k) * (1 - k / clients) ** selections for k in range(1, clients + 1))
     assert missed <= failure

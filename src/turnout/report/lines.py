@@ -158,10 +158,10 @@ def chart(drawing: Drawing, styles: dict[str, Style], legend: dict | None = None
     names = list(styles)
     color = {"field": "label", "type": "nominal", "scale": {"domain": names}, "legend": legend}
     dashes = {**color, "scale": {"domain": names, "range": [dashes for _, dashes in styles.values()]}}
-    line = {"y": _axis("median", drawing), "strokeDash": dashes, "order": None}
+    line = {"y": _axis("median", drawing), "strokeDash": dashes}
     layers = [
         {"mark": {"type": "area", "opacity": 0.15}, "encoding": {"y": _axis("low", drawing), "y2": {"field": "high"}}},
-        {"mark": {"type": "line", "strokeWidth": 2, "strokeJoin": "round"}, "encoding": line},
+        {"mark": {"type": "line", "strokeWidth": 2, "strokeJoin": "round", "order": False}, "encoding": line},
     ]
     if drawing.dots:
         dotted = {"field": "label", "oneOf": [line.label for line in drawing.lines if not line.level]}

@@ -40,7 +40,4 @@ def chart(traces: Mapping[str, Trace], price: Price | None = None, metric: str |
     if metric is not None and metric not in known:
         raise unknown("metric of all these runs", metric, known)
     spec = picture([compared(frames, metric or known[0], f"cumulative cost: {price.label}", price.cost)])
-    for layer in spec["concat"][0]["layer"]:
-        # Costs rise along a run, and the schema of Altair does not know this way to keep the order of points.
-        layer["encoding"].pop("order", None)
     return altair.Chart.from_dict(spec)

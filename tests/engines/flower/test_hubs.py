@@ -430,4 +430,4 @@ def test_a_hub_that_cannot_be_one_ends_in_a_sentence(tmp_path):
 
 def test_a_server_that_flower_starts_has_no_hubs():
     with pytest.raises(t.UserError, match="hubs are known by their keys, which flwr run does not check"):
-        connect_clients(None, configured(FULL + FEDAVG), None, 60.0)
+        connect_clients(Grid(None), configured(FULL + FEDAVG), None, 60.0)
