@@ -54,6 +54,7 @@ from .algorithms.fedlamb import FedLamb as FedLamb
 from .algorithms.fedlin import FedLin as FedLin
 from .algorithms.fedmuon import FedMuon as FedMuon
 from .algorithms.fednl import FedNl as FedNl
+from .algorithms.fednl_bc import FedNlBc as FedNlBc
 from .algorithms.fednl_cr import FedNlCr as FedNlCr
 from .algorithms.fednl_ls import FedNlLs as FedNlLs
 from .algorithms.fednl_pp import FedNlPp as FedNlPp

@@ -259,6 +259,12 @@ def _examples() -> list[Example]:
             one(up=0, queries=3, scalars_up=6, who="everyone"),
         ),
         Example(
+            "fednl-bc",
+            lambda s: t.FedNlBc(s, t.codecs.TopK(count=2), t.codecs.TopK(count=2), mu=1.0),
+            None,
+            one(up=0, queries=3, scalars_up=6, who="everyone"),
+        ),
+        Example(
             "fednl-cr",
             lambda s: t.FedNlCr(s, t.codecs.TopK(count=2), lipschitz=1.0),
             one(queries=1 + 3, scalars_up=1 + 2, bytes_up=1),

@@ -85,6 +85,7 @@ LEFT_OUT = {
     "ef21-muon": "for networks: steps of one length, whatever the gradients are",
     "fednova": "FedAvg for clients with as many steps, and plans give all the same number",
     "fednl": "Hessians take d queries and d (d + 1) / 2 numbers, which plans do not know of",
+    "fednl-bc": "likewise",
     "fednl-cr": "likewise",
     "fednl-ls": "likewise",
     "fednl-pp": "likewise",

@@ -72,6 +72,37 @@ def fednl(p, log, cohorts, option=None, mu=None, lipschitz=None, decrease=None, 
         log.end(cohort, {"x": x, "H": p.total(EVERYONE, own)}, [{"H_i": h} for h in own])
 
 
+def largest(vector, kept):
+    """The `kept` largest numbers of a vector, and zeros."""
+    chosen = np.zeros(3)
+    places = np.argsort(-np.abs(vector), kind="stable")[:kept]
+    chosen[places] = vector[places]
+    return chosen
+
+
+def fednl_bc(p, log, cohorts, mu, kept, probability, coins):
+    """FedNL with bidirectional compression: clients know z, and gradients come where the coin says so."""
+    x = z = w = START
+    own, gradient = [p.hessian(i, START) for i in CLIENTS], np.zeros(3)
+
+    def server():
+        return {"x": x, "w": w, "gradient": gradient, "z": z, "H": p.total(EVERYONE, own)}
+
+    log.start(server(), [{"z": z, "H_i": h} for h in own])
+    for number, (cohort, coin) in enumerate(zip(cohorts, coins, strict=True)):
+        step = largest(x - z, kept)
+        z = z + step
+        changes = [main_pair(p.hessian(i, z) - own[i]) for i in cohort]
+        gradients = [{"gradient": p.grad(i, z)} if coin else {} for i in cohort]
+        replies = [g | {"change_of_H_i": change} for g, change in zip(gradients, changes, strict=True)]
+        log.exchange(cohort, {"change_of_z": step, "number": number}, replies)
+        if coin:
+            w, gradient = z, p.average(cohort, [g["gradient"] for g in gradients])
+        x = w - np.linalg.solve(raised(p.total(EVERYONE, own), mu), gradient)
+        own = [h + change for h, change in zip(own, changes, strict=True)]
+        log.end(cohort, server(), [{"z": z, "H_i": h} for h in own], coin=coin)
+
+
 class Models:
     """What the clients of FedNL-PP and BL2 keep: H_i, l_i and the point w_i where they were asked last."""
 

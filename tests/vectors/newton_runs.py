@@ -52,9 +52,23 @@ def above(reply, p):
     return [value, gradient, (vectors * (values - rho)) @ vectors.T, rho]
 
 
+def told(sent, clients, p):
+    """Messages have the numbers that C_M keeps and their places, and the number of the step."""
+    read = replies(pair)(sent, clients, p)
+    kept = t.codecs.TopK(count=p["kept"])
+    whole = [np.asarray(kept.decode((values, places), np.zeros(3), None)) for *_, (values, places, _), _ in read]
+    return [(*which, [step, message[-1]], reply) for step, (*which, message, reply) in zip(whole, read, strict=True)]
+
+
 RUNS = {
     "fednl-1": learned(lambda p, s: t.FedNl(t.Full(), RANK_ONE, option="I", mu=p["mu"])),
     "fednl-2": learned(lambda p, s: t.FedNl(t.Full(), RANK_ONE, option="II")),
+    "fednl-bc": Run(
+        lambda p, s: t.FedNlBc(t.Full(), RANK_ONE, t.codecs.TopK(count=p["kept"]), p["probability"], mu=p["mu"]),
+        lambda server, p: [server.x, server.point, server.gradient, server.known, full(server.hessian)],
+        lambda server, clients, p: [clients.known, *matrices(server, clients.learned, p)],
+        sent=told,
+    ),
     "fednl-cr": learned(lambda p, s: t.FedNlCr(t.Full(), RANK_ONE, lipschitz=p["lipschitz"])),
     "fednl-ls": Run(
         lambda p, s: t.FedNlLs(t.Full(), RANK_ONE, decrease=p["decrease"], shrink=p["shrink"], mu=p["mu"]),

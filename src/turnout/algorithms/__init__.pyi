@@ -40,6 +40,7 @@ from .fedlamb import FedLamb as FedLamb
 from .fedlin import FedLin as FedLin
 from .fedmuon import FedMuon as FedMuon
 from .fednl import FedNl as FedNl
+from .fednl_bc import FedNlBc as FedNlBc
 from .fednl_cr import FedNlCr as FedNlCr
 from .fednl_ls import FedNlLs as FedNlLs
 from .fednl_pp import FedNlPp as FedNlPp

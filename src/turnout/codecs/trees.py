@@ -80,9 +80,41 @@ def ask_compressed(
     return replies.map(read)
 
 
+def compressed_message(codec: Codec, tree: PyTree, key) -> tuple[PyTree, PyTree]:
+    """Return what a message to all clients has of a tree, and C(tree), which they read; an unbiased C is divided by 1 + omega.
+
+    The first is the payload, and the key where the codec decodes with one, else None.
+
+    Args:
+        codec: C.
+        tree: The tree.
+        key: Random key.
+    """
+    direction = parts_of(codec, tree, contract=True)
+    payload, _ = direction.send(tree, direction.memory(), key)
+    sent = jax.random.key_data(key) if codec.decodes_with_key else None
+    return (payload, sent), direction.receive(payload, direction.memory(), key)[0]
+
+
+def read_message(codec: Codec, sent: PyTree, like: PyTree) -> PyTree:
+    """Return C(tree) of `compressed_message`.
+
+    Args:
+        codec: C.
+        sent: What the message has of the tree.
+        like: A tree of its shape.
+    """
+    direction, (payload, key) = parts_of(codec, like, contract=True), sent
+    return direction.receive(payload, direction.memory(), None if key is None else _key(key))[0]
+
+
+def _key(data) -> Any:
+    return jax.random.wrap_key_data(jnp.asarray(data), impl="threefry2x32")
+
+
 def _own(key, i) -> Any:
     """Return the key of client i."""
-    return jax.random.fold_in(jax.random.wrap_key_data(jnp.asarray(key), impl="threefry2x32"), i)
+    return jax.random.fold_in(_key(key), i)
 
 
 def contraction_of(codec: Codec, like: PyTree) -> float:

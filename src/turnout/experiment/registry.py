@@ -167,6 +167,7 @@ TABLES = {
         "fedlin": algorithms.FedLin,
         "fedmuon": algorithms.FedMuon,
         "fednl": algorithms.FedNl,
+        "fednl-bc": algorithms.FedNlBc,
         "fednl-cr": algorithms.FedNlCr,
         "fednl-ls": algorithms.FedNlLs,
         "fednl-pp": algorithms.FedNlPp,

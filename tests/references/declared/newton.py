@@ -41,6 +41,19 @@ def cases():
         cohorts=EVERYONE,
     )
     yield case(
+        "fednl-bc",
+        "fednl-bc",
+        newton.fednl_bc,
+        {"mu": 0.3, "kept": 2, "probability": 0.5},
+        f"{fednl} 5",
+        f"option I, {everyone}, {first}, {rank}, C_M keeps the `kept` largest numbers; `draws` say where gradients come",
+        "z <- z + C_M(x - z); w <- z where gradients come",
+        "x <- w - H_mu^-1 mean_i grad f_i(w), H_mu = H = mean_i H_i with eigenvalues of at least mu",
+        "H_i <- H_i + C(grad^2 f_i(z) - H_i)",
+        cohorts=EVERYONE,
+        given={"coins": [True, True, False]},
+    )
+    yield case(
         "fednl-cr",
         "fednl-cr",
         newton.fednl,
