@@ -16,7 +16,7 @@ from tests.helpers.gradients import client_gradient, gradient
 from turnout.data.dataset import Dataset
 from turnout.data.splits import PowerSplit, Split
 from turnout.problems.optimum import solve
-from turnout.problems.row_formats import SparseRows
+from turnout.problems.row_formats import NarrowRows, SparseRows, compact
 from turnout.problems.storage.jax_client import JaxClient
 from turnout.problems.storage.layout import Padded, Ragged, total
 from turnout.problems.storage.store import store
@@ -170,12 +170,24 @@ def test_power_law_sizes_are_stored_in_their_own_size():
 
 
 def test_sparse_features_stay_sparse():
-    features = sp.random_array((200, 50), density=0.1, rng=np.random.default_rng(0)).tocsr()
+    features = sp.random_array((200, 500), density=0.01, rng=np.random.default_rng(0)).tocsr()
     dataset = Dataset("made", features, np.resize([-1.0, 1.0], 200))
     problem = t.Logistic.of(dataset, Split(np.arange(200), np.arange(0, 201, 20)), mu=0.1)
     assert isinstance(problem.rows[0], SparseRows)
     held = sum(np.asarray(leaf).nbytes for leaf in jax.tree.leaves(problem.rows[0]))
     assert held <= features.data.nbytes + features.indices.nbytes + features.indptr.nbytes
+
+
+@pytest.mark.parametrize(
+    ("density", "ones", "format"), [(0.1, True, NarrowRows), (0.1, False, np.ndarray), (0.005, True, SparseRows)]
+)
+def test_sparse_features_are_dense_where_rows_are_short(density, ones, format):
+    """Products with them are the same."""
+    features = sp.random_array((200, 60), density=density, rng=np.random.default_rng(0)).tocsr()
+    features.data = np.ones_like(features.data) if ones else features.data
+    stored, x = compact(features), np.arange(60.0)
+    assert isinstance(stored, format)
+    np.testing.assert_allclose(stored.to_scipy() @ x if format is SparseRows else stored @ x, features @ x, rtol=1e-12)
 
 
 def test_what_cannot_be_built_says_so():

@@ -61,7 +61,7 @@ class FedNlBc(LearnedHessian):
     H_mu (z - w) is the step from w. H_mu is H with eigenvalues of at least mu. Both codecs are contractions, or unbiased with
     variance omega and divided by 1 + omega. With p = 1 and a C_M that loses nothing it is `FedNl` by option "I".
 
-    Where a reply is missing, z, w and x stay, and the message is sent again; clients that have heard it stay at z.
+    Where a reply is missing, z, w and x stay, and the message is sent again; who has moved by it does not move twice.
 
     On quadratics with the first Hessians x is x* from the first round on, and |z - x*|^2 falls by 1 - alpha for a C_M that
     contracts by 1 - alpha, whatever p is.

@@ -14,6 +14,14 @@ if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
 
+SHORT = 8
+"""How many columns for each entry of the longest row there may be for dense rows: an entry is read and added up by its number,
+which takes 8 to 25 times as long as one of a dense row, and shorter rows wait for the longest one."""
+
+FEW = 2**28
+"""The most bytes of dense rows in the place of sparse ones."""
+
+
 @record
 class NarrowRows:
     """Dense rows of small whole numbers, such as one-hot features, in one byte each; `self @ x` has the dtype of x.
@@ -119,12 +127,18 @@ def row_count(rows: PyTree) -> int:
 
 
 def compact(features: "csr_array") -> np.ndarray | NarrowRows | SparseRows:
-    """Return sparse features in the fastest format that takes at most twice the bytes of the smallest one."""
+    """Return sparse features in the fastest format that takes at most twice the bytes of the smallest one.
+
+    Dense rows may take more where they are few and a product with them is certainly faster.
+    """
     rows, width = features.indptr.size - 1, features.shape[1]
     sizes = {"dense": 8 * rows * width, "narrow": rows * width, "sparse": 12 * features.nnz + 4 * rows}
     if not (np.abs(features.data) <= 127).all() or (features.data % 1).any():
         del sizes["narrow"]
     chosen = next(name for name, size in sizes.items() if size <= 2 * min(sizes.values()))
+    longest, other = np.diff(features.indptr).max(initial=0), min(sizes.keys() - {"sparse"}, key=sizes.__getitem__)
+    if chosen == "sparse" and width <= SHORT * longest and sizes[other] <= FEW:
+        chosen = other
     if chosen == "sparse":
         return SparseRows.of(features)
     return features.toarray() if chosen == "dense" else NarrowRows(features.astype(np.int8).toarray())
