@@ -103,7 +103,7 @@ def test_a_mesh_spreads_the_places_over_devices():
 def test_what_is_not_carried_is_refused(monkeypatch):
     with pytest.raises(t.UserError, match="groups"):
         t.export.drjax(t.FedPer(t.Full(), lr=0.1, leaves="w"), quadratic())
-    rows = random_array((3, 40), density=0.1, format="csr", random_state=np.random.default_rng(0))
+    rows = random_array((3, 400), density=0.01, format="csr", random_state=np.random.default_rng(0))
     sparse = t.Ridge.of(Dataset("tiny", rows, np.ones(3)), Split.of([[0], [1], [2]], 3), mu=0.1)
     with pytest.raises(t.UserError, match="sparse"):
         t.export.drjax(t.FedAvg(t.Full(), lr=0.1), sparse)

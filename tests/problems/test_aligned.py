@@ -119,8 +119,8 @@ def test_features_without_names_go_by_their_numbers_and_that_is_told(sparse):
 def test_columns_of_sparse_rows_are_put_in_order():
     from scipy.sparse import random_array
 
-    rows = random_array((6, 40), density=0.1, format="csr", random_state=np.random.default_rng(0))
-    names = tuple(f"word {k}" for k in range(40))
+    rows = random_array((6, 400), density=0.01, format="csr", random_state=np.random.default_rng(0))
+    names = tuple(f"word {k}" for k in range(400))
     train = Dataset("train", rows, np.arange(6) % 2, columns=names)
     test = Dataset("test", rows[:, ::-1], np.arange(6) % 2, columns=names[::-1])
     problem = t.Logistic.of(*whole(train), mu=0.1)
