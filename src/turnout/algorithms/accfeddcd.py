@@ -21,7 +21,7 @@ from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.errors import UserError
 from turnout.core.records import Count, Fraction, Positive, record, static
-from turnout.core.tree import zeros
+from turnout.core.tree import where, zeros
 from turnout.problems.base import Problem
 from turnout.samplers import Full, Nice, Sampler
 from turnout.theory.feddcd_bounds import accfeddcd_bound
@@ -132,7 +132,7 @@ class AccFedDcd(Algorithm):
         due = jnp.ones(clients.met.shape, bool) if server.due is None else server.due
 
         def one(state, mean, due):
-            new = jax.tree.map(lambda new, old: jnp.where(due, new, old), self._stepped(state, mean, share), state)
+            new = where(due, self._stepped(state, mean, share), state)
             missed = jnp.where(state.met < 0, 0, round - state.met // 2 - 1)
             return after_rounds(new.y, new.z, missed, a, c * (1 - a))[0]
 
@@ -148,7 +148,7 @@ class AccFedDcd(Algorithm):
         same = Done(state.w, state._replace(met=number), zero, zero)
         new = self._solved(client, state, jnp.maximum(missed, 0), number, state.w if start is None else start)
         # Over a cohort a branch would compute both as well, on a copy of all clients' rows for each place.
-        return jax.tree.map(lambda same, new: jnp.where(missed < 0, same, new), same, new)
+        return where(missed < 0, same, new)
 
     @on_client
     def correct(self, client, mean):

@@ -12,7 +12,7 @@ from turnout.codecs.trees import ask_compressed, compress, variance_of
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.records import Fraction, Positive, record, static
-from turnout.core.tree import add, zeros
+from turnout.core.tree import add, where, zeros
 from turnout.samplers import Sampler
 from turnout.theory.compression import adiana_steps
 
@@ -98,7 +98,7 @@ class Adiana(Algorithm):
         ask.observe(replies)
         g, change = add(h, replies.average()[0]), replies.total()[1]
         z = jax.tree.map(lambda z, x, g: z + gamma * (mu * (x - z) - g), z, x, g)
-        w = jax.tree.map(lambda y, w: jnp.where(moves, y, w), y, w)
+        w = where(moves, y, w)
         return AdianaState(add(x, g, -lr), z, w, add(h, change, self._rate(x)))
 
     @on_client

@@ -3,13 +3,12 @@
 from dataclasses import KW_ONLY
 from typing import NamedTuple
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from turnout.algorithms.fedavg import FedAvg
 from turnout.core.records import Count, Positive, record
-from turnout.core.tree import add
+from turnout.core.tree import add, where
 
 
 class Amplified(NamedTuple):
@@ -75,5 +74,5 @@ def amplified(algorithm, x: PyTree, anchor: PyTree, round) -> Amplified:
         round: Number of the round, from 1.
     """
     ends = round % jnp.asarray(algorithm.period) == 0
-    x = jax.tree.map(lambda far, near: jnp.where(ends, far, near), add(anchor, add(x, anchor, -1.0), algorithm.amplification), x)
-    return Amplified(x, jax.tree.map(lambda x, a: jnp.where(ends, x, a), x, anchor))
+    x = where(ends, add(anchor, add(x, anchor, -1.0), algorithm.amplification), x)
+    return Amplified(x, where(ends, x, anchor))

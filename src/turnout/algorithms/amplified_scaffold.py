@@ -12,7 +12,7 @@ from turnout.client_solvers.local_sgd import Steps, check_local_work, fit_steps,
 from turnout.core.algorithm import Algorithm, on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Positive, record, static
-from turnout.core.tree import add, mixture, zeros
+from turnout.core.tree import add, mixture, where, zeros
 from turnout.optimisers.schedules import Schedule
 from turnout.samplers import Sampler
 
@@ -101,7 +101,7 @@ class AmplifiedScaffold(Algorithm):
         (change, _), (_, means) = replies.mean(), replies.total()
         x, coming = add(x, change), add(coming, means)
         ends = ask.round % jnp.asarray(self.period, "int32") == 0
-        c = jax.tree.map(lambda new, old: jnp.where(ends, new, old), coming, c)
+        c = where(ends, coming, c)
         return AmplifiedScaffoldState(*amplified(self, x, anchor, ask.round), c, coming)
 
     @on_client
@@ -110,7 +110,7 @@ class AmplifiedScaffold(Algorithm):
         x, c, number, lr = message
         lr, (variate, mean, steps, last) = self.lr if lr is None else lr, client.state
         another = number != last
-        variate = jax.tree.map(lambda new, old: jnp.where(another, new, old), mean, variate)
+        variate = where(another, mean, variate)
         steps = jnp.where(another, 0, steps)
         correction = add(c, variate, -1.0)
         direction = lambda rows, y: add(rows.grad(y), correction)  # noqa: E731

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PyTree
 
 from turnout.algorithms.learned_hessian import LearnedHessian, hessian_of, projected_step, side, with_mu, zero_triangle
 from turnout.codecs.base import Codec
@@ -13,7 +13,7 @@ from turnout.codecs.trees import ask_compressed, compressed_message, read_messag
 from turnout.core.algorithm import on_client
 from turnout.core.client import Client, Done
 from turnout.core.records import Count, Fraction, Positive, record, static
-from turnout.core.tree import add, zeros
+from turnout.core.tree import add, where, zeros
 from turnout.samplers.full_pass import full_pass
 
 
@@ -131,12 +131,12 @@ class FedNlBc(LearnedHessian):
         chosen = (server.number == 0) | jax.random.bernoulli(ask.key(), self.probability)
         gradient, change, complete = ask.cond(chosen, told(self.whole), told(self.difference), server.gradient)
         known = add(server.known, server.step)
-        point = _where(chosen, known, server.point)
+        point = where(chosen, known, server.point)
         x = add(point, projected_step(server.hessian, self.mu, gradient))
         news, step = compressed_message(self.down, add(x, known, -1.0), ask.key())
         hessian = server.hessian + change
         moved = FedNlBcState(x, point, gradient, known, hessian, news, step, server.number + 1)
-        return _where(complete, moved, server._replace(hessian=hessian))
+        return where(complete, moved, server._replace(hessian=hessian))
 
     @on_client
     def begin(self, client, x):
@@ -158,11 +158,7 @@ class FedNlBc(LearnedHessian):
         (news, number), key = message
         own: Any = client.state
         step = read_message(self.down, news, own.known)
-        known = _where(own.heard == number, add(own.known, step), own.known)
+        known = where(own.heard == number, add(own.known, step), own.known)
         payload, learned = self.learn(client, hessian_of(client, known), own.learned, key)
         sent = client.grad(known) if gradient else None
         return Done((sent, payload), Informed(known, learned, number + 1), queries=gradient + side(known))
-
-
-def _where(condition: Bool[Array, ""], new: PyTree, old: PyTree) -> Any:
-    return jax.tree.map(lambda new, old: jnp.where(condition, new, old), new, old)

@@ -17,7 +17,7 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import norm
 from turnout.core.records import Count, Fraction, Positive, record, static
 from turnout.core.replies import if_any
-from turnout.core.tree import add
+from turnout.core.tree import add, where
 from turnout.estimators import Estimator
 from turnout.estimators.base import ClientMemory, Estimate
 from turnout.samplers import Delegate, Sampler
@@ -245,7 +245,7 @@ def flattest_iterate(client: Client, model: Model, slope: Callable, y: PyTree, p
         k, y, best, least = state
         gradient = slope(k, y)
         length = norm(model.gradient(y, gradient))
-        best = jax.tree.map(lambda y, best: jnp.where(length < least, y, best), y, best)
+        best = where(length < least, y, best)
         return k + 1, model.step(y, gradient), best, jnp.minimum(length, least)
 
     infinite = jnp.asarray(jnp.inf, jax.tree.leaves(y)[0].dtype)

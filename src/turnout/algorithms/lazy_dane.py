@@ -16,7 +16,7 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import norm
 from turnout.core.records import Positive, Proper, record
 from turnout.core.replies import if_any
-from turnout.core.tree import add, positive, zeros
+from turnout.core.tree import add, positive, where, zeros
 from turnout.samplers import Sampler
 from turnout.samplers.full_pass import cohort_size
 from turnout.theory.selection import cohort_delta
@@ -132,7 +132,7 @@ class LazyDane(Algorithm):
         x, old, heard, delta = server
         anyone = heard.weight > 0
         b, z = (jax.tree.map(lambda total: total / positive(heard.weight), total) for total in heard[:2])
-        z = jax.tree.map(lambda z, x: jnp.where(anyone, z, x), z, x)
+        z = where(anyone, z, x)
         seed = jax.random.bits(ask.key(), (), "uint32")
         lam, measuring = (
             (self.lam, None) if delta is None else (self._lam(delta), (delta.start, delta.end, delta.seed, delta.mean))

@@ -10,7 +10,7 @@ from turnout.algorithms.scaffnew import PointAndVariate, Scaffnew
 from turnout.core.algorithm import on_client
 from turnout.core.client import Done
 from turnout.core.records import Count, Fraction, record, static
-from turnout.core.tree import add, zeros
+from turnout.core.tree import add, where, zeros
 
 
 class Anchored(NamedTuple):
@@ -77,7 +77,7 @@ class ProxSkipVr(Scaffnew):
             gradient = client.loop(due, lambda _: client.grad(anchor), gradient)
             g = jax.tree.map(lambda new, old, whole: new - old + whole, rows.grad(z), rows.grad(anchor), gradient)
             moves = jax.random.bernoulli(coin_key, self.refresh)
-            anchor = jax.tree.map(lambda z, anchor: jnp.where(moves, z, anchor), z, anchor)
+            anchor = where(moves, z, anchor)
             return add(z, add(g, h, -1.0), -self.lr), (anchor, gradient, moves.astype("int32")), k + 1, queries + 2 + due
 
         z, anchored, _, queries = client.loop(steps, step, (x, (anchor, gradient, due), jnp.int32(0), jnp.int32(0)))

@@ -8,7 +8,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 
 from turnout.algorithms.async_fedavg import AsyncFedAvg, check_everyone_works
 from turnout.core.records import record
-from turnout.core.tree import add, positive
+from turnout.core.tree import add, positive, where
 
 
 class Table(NamedTuple):
@@ -85,7 +85,7 @@ class Ringleader(AsyncFedAvg):
         due = (due | (collects & steps)).at[i].set(False, mode="drop")
         ends = steps & ~jnp.any(due)
         empty = jax.tree.map(jnp.zeros_like, later)
-        table, later = jax.tree.map(lambda new, old: jnp.where(ends, new, old), (later, empty), (table, later))
+        table, later = where(ends, (later, empty), (table, later))
         return RingleaderState(x, table, later, due)
 
 

@@ -27,6 +27,11 @@ class Shape(NamedTuple):
         leaves, structure = jax.tree.flatten(tree)
         return cls(structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves))
 
+    @property
+    def tree(self) -> PyTree:
+        """The tree, with shapes and dtypes in the place of arrays."""
+        return jax.tree.unflatten(self.structure, self.leaves)
+
 
 class Direction(NamedTuple):
     """Messages, or replies, of one local method: trees of one `shape` and the `codec` of their parts.

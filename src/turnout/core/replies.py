@@ -14,7 +14,7 @@ from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.lazy_stack import LazyStack, release_pages
 from turnout.core.records import record
-from turnout.core.tree import positive
+from turnout.core.tree import positive, where
 
 Weight = Literal["share", "weight"]
 """Weights of a sum of replies: lambda_i, or lambda_i / p_i."""
@@ -237,4 +237,4 @@ def if_any(replies: Replies, new: PyTree, old: PyTree) -> PyTree:
         new: Result if a client answered.
         old: Result if none did, with the same structure.
     """
-    return jax.tree.map(lambda new, old: jnp.where(jnp.any(replies.answered), new, old), new, old)
+    return where(jnp.any(replies.answered), new, old)

@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
-from jaxtyping import Array, Float, PyTree
+from jax.typing import ArrayLike
+from jaxtyping import Array, Bool, Float, PyTree
 
 from turnout.core.narrowing import narrowed
 
@@ -56,6 +57,17 @@ def mixture(share, x: PyTree, y: PyTree) -> PyTree:
         y: A pytree with the same structure.
     """
     return jax.tree.map(lambda x, y: share * x + (1 - share) * y, x, y)
+
+
+def where(condition: Bool[ArrayLike, ""], x: PyTree, y: PyTree) -> PyTree:
+    """Return x where a condition holds, else y.
+
+    Args:
+        condition: The condition.
+        x: A pytree of arrays.
+        y: A pytree with the same structure.
+    """
+    return jax.tree.map(lambda x, y: jnp.where(condition, x, y), x, y)
 
 
 def zeros(x: PyTree) -> PyTree:

@@ -21,6 +21,7 @@ from turnout.core.errors import UserError
 from turnout.core.local_methods import BOTH, address, local_method
 from turnout.core.messages import payload, split_each
 from turnout.core.replies import Replies, Weight
+from turnout.core.tree import where
 from turnout.engines.exchange.coding import Coder
 from turnout.engines.exchange.consulting import by_client, consultation, consultation_events, refuse_individual
 from turnout.engines.exchange.counting import (
@@ -349,7 +350,7 @@ class EngineAsk(Ask):
         answered = replace(draw.cohort, active=replies.answered & usable & first)
         old = self.state.samplers[draw.number]
         new = sampler.observe(old, answered, jnp.where(answered.active, feedback, 0))
-        self._learn(draw.number, lambda _: jax.tree.map(lambda new, old: jnp.where(first, new, old), new, old))
+        self._learn(draw.number, lambda _: where(first, new, old))
         if self.state.quality is not None:
             quality = judged(self.state.quality, draw, sampler, self.job, replies, first)
             self.state = self.state._replace(quality=quality)

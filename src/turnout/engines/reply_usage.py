@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from turnout.accounting.ledger import Site
+from turnout.codecs.parts import Shape
 from turnout.core.compiling import without_collector
 from turnout.core.debugging import shape_of
 from turnout.core.errors import UserError
@@ -35,6 +36,14 @@ class Drawn(NamedTuple):
     path: str | None
 
 
+class InHubsCall(NamedTuple):
+    """The path of a call of `in_hubs`, how the paths of calls begin that hubs make for it, and the shape of a hub's reply."""
+
+    path: str
+    inside: str
+    reply: Shape
+
+
 @jax.tree_util.register_static
 @dataclass(frozen=True)
 class Survey:
@@ -47,8 +56,7 @@ class Survey:
         drawn: Path of each call, and who drew its cohort.
         state_bytes: Payload bytes of the server's state.
         structure: Structure of the server's state.
-        hubs: How the paths of calls begin that hubs make by themselves, for each call of `in_hubs`.
-        found: For each of these the path of the call itself, and structure and arrays of a hub's reply.
+        in_hubs: The calls of `in_hubs`.
     """
 
     algorithm: str
@@ -57,13 +65,16 @@ class Survey:
     drawn: tuple[tuple[str, Drawn], ...]
     state_bytes: int
     structure: Any
-    hubs: tuple[str, ...] = ()
-    found: tuple[tuple[str, Any, tuple[jax.ShapeDtypeStruct, ...]], ...] = ()
+    in_hubs: tuple[InHubsCall, ...] = ()
 
-    def found_in_hub(self, path: str) -> tuple[str, PyTree]:
-        """Return the path of the call that has hubs make calls whose paths begin with `path`, and the shapes of a hub's reply."""
-        call, structure, leaves = self.found[self.hubs.index(path)]
-        return call, jax.tree.unflatten(structure, leaves)
+    @property
+    def hubs(self) -> tuple[str, ...]:
+        """How the paths of calls begin that hubs make by themselves."""
+        return tuple(call.inside for call in self.in_hubs)
+
+    def in_hubs_at(self, inside: str) -> InHubsCall:
+        """Return the call of `in_hubs` for which hubs make calls whose paths begin with `inside`."""
+        return self.in_hubs[self.hubs.index(inside)]
 
     def uses(self, path: str) -> frozenset[str]:
         """Return the uses of the replies to the call at `path`."""
@@ -136,14 +147,12 @@ class RecordingAsk(CompiledAsk):
     Attributes:
         uses: Uses of the replies, by the path of the call.
         drawn_by: Who drew the cohort, by the path of the call.
-        hubs: How the paths of calls in hubs begin.
-        found: Path of the call itself, structure and arrays of the replies.
+        hubs: The calls of `in_hubs`.
     """
 
     def __init__(self, *arguments):
         super().__init__(*arguments)
-        self.hubs: list[str] = []
-        self.found: list[tuple] = []
+        self.hubs: list[InHubsCall] = []
         self.uses: dict[str, set[str]] = {}
         self.drawn_by: dict[str, Drawn] = {}
 
@@ -157,7 +166,7 @@ class RecordingAsk(CompiledAsk):
         sites = (*self.calls.reached.values(),)
         drawn = (*self.drawn_by.items(),)
         state = payload(server), jax.tree.structure(server)
-        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), drawn, *state, (*self.hubs,), (*self.found,))
+        return Survey(type(self.algorithm.addressed).__name__, sites, tuple(used), drawn, *state, (*self.hubs,))
 
     def draw(self, sampler, method=None, message=None):
         self._draw_path = self.calls.upcoming
@@ -175,9 +184,7 @@ class RecordingAsk(CompiledAsk):
         return recorded
 
     def _side_by_side(self, path, sizes, message, like, states):
-        self.hubs.append(f"{self.calls.upcoming}.loop")
-        leaves, structure = jax.tree.flatten(like)
-        self.found.append((path, structure, tuple(jax.ShapeDtypeStruct(leaf.shape, leaf.dtype) for leaf in leaves)))
+        self.hubs.append(InHubsCall(path, f"{self.calls.upcoming}.loop", Shape.of(like)))
         return super()._side_by_side(path, sizes, message, like, states)
 
     def _from_hubs(self, path, replies):

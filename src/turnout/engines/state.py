@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, PyTree
 from turnout.accounting.counters import no_counts
 from turnout.accounting.ledger import Site
 from turnout.codecs.coded import Coded
+from turnout.core.tree import where
 from turnout.engines.ask import EngineAsk, State
 from turnout.engines.dual_gap import dual_gap
 from turnout.engines.exchange.flight import Flight
@@ -155,7 +156,7 @@ def trace_row(job: Job, algorithm, metrics: tuple[str, ...], progress: Progress)
     x = delivered(algorithm.output(progress.server), progress.statistics)
     progress = progress._replace(
         quality=quality,
-        good=jax.tree.map(lambda new, old: jnp.where(good, new, old), x, progress.good),
+        good=where(good, x, progress.good),
         failed=jnp.where(good | (progress.failed >= 0), progress.failed, progress.round),
     )
     return with_target(job, progress, values), as_row(progress, values)

@@ -13,10 +13,9 @@ from turnout.core.records import record, static
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
 
-
 SHORT = 8
-"""How many columns for each entry of the longest row there may be for dense rows: an entry is read and added up by its number,
-which takes 8 to 25 times as long as one of a dense row, and shorter rows wait for the longest one."""
+"""The most columns for each entry of the longest row at which dense rows are faster: a sparse entry takes 8 to 25 times as long
+as a dense one, since it is read and added up by its number, and all rows are padded to the longest."""
 
 FEW = 2**28
 """The most bytes of dense rows in the place of sparse ones."""
@@ -127,18 +126,17 @@ def row_count(rows: PyTree) -> int:
 
 
 def compact(features: "csr_array") -> np.ndarray | NarrowRows | SparseRows:
-    """Return sparse features in the fastest format that takes at most twice the bytes of the smallest one.
+    """Return sparse features in the fastest format that is small enough.
 
-    Dense rows may take more where they are few and a product with them is certainly faster.
+    That is at most twice the bytes of the smallest one, or `FEW` bytes where rows are so `SHORT` that dense ones are faster.
     """
     rows, width = features.indptr.size - 1, features.shape[1]
-    sizes = {"dense": 8 * rows * width, "narrow": rows * width, "sparse": 12 * features.nnz + 4 * rows}
+    sizes = {"narrow": rows * width, "dense": 8 * rows * width, "sparse": 12 * features.nnz + 4 * rows}
     if not (np.abs(features.data) <= 127).all() or (features.data % 1).any():
         del sizes["narrow"]
-    chosen = next(name for name, size in sizes.items() if size <= 2 * min(sizes.values()))
-    longest, other = np.diff(features.indptr).max(initial=0), min(sizes.keys() - {"sparse"}, key=sizes.__getitem__)
-    if chosen == "sparse" and width <= SHORT * longest and sizes[other] <= FEW:
-        chosen = other
+    short = width <= SHORT * np.diff(features.indptr).max(initial=0)
+    most = max(2 * min(sizes.values()), FEW if short else 0)
+    chosen = next(name for name, size in sizes.items() if size <= most)
     if chosen == "sparse":
         return SparseRows.of(features)
     return features.toarray() if chosen == "dense" else NarrowRows(features.astype(np.int8).toarray())

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from turnout.core.records import Count, record, static
+from turnout.core.tree import where
 from turnout.solvers.line_search import LineSearch
 
 
@@ -43,7 +44,7 @@ class Bfgs(LineSearch):
 
     def direction(self, ask, phi, state, new, reply):
         learnt = updated_inverse(state.memory, state.step, new.gradient - state.gradient)
-        memory = jax.tree.map(lambda a, b: jnp.where(jnp.isfinite(state.value), a, b), learnt, state.memory)
+        memory = where(jnp.isfinite(state.value), learnt, state.memory)
         return memory, -memory.matrix @ new.gradient
 
 

@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int, PyTree
 from turnout.core.algorithm import Algorithm, Ask, on_client
 from turnout.core.records import NonNegative, Positive, record
 from turnout.core.replies import Replies
-from turnout.core.tree import positive
+from turnout.core.tree import positive, where
 from turnout.samplers import Sampler
 from turnout.solvers.base import CohortSolver, Proximal, StepResult
 from turnout.solvers.part_of_phi import PartOfPhi
@@ -70,7 +70,7 @@ class AsCohortSolver(CohortSolver):
             if state is not None:
                 # A client may answer for the first time in any of the exchanges with a cohort.
                 same = client.state.round == round
-                state = jax.tree.map(lambda new, old: jnp.where(same, old, new), state, client.state.state)
+                state = where(same, client.state.state, state)
             done = method(PartOfPhi(client, state, centre, pull), message)
             return done if done.state is None else done._replace(state=RoundAndState(round, done.state))
 

@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 from turnout.core.algorithm import on_client
 from turnout.core.client import Done
 from turnout.core.records import Fraction, record
-from turnout.core.tree import positive
+from turnout.core.tree import positive, where
 from turnout.solvers.base import CohortSolver, StepResult, exchange, weighted_mean
 
 
@@ -72,7 +72,7 @@ class Scaffnew(CohortSolver):
         """z_i after the local steps that follow the server's mean y."""
         y, first, steps, pull, lr, probability = message
         z, h, x = client.state
-        x = jax.tree.map(lambda x, y: jnp.where(first, y, x), x, y)
+        x = where(first, y, x)
         h = jax.tree.map(lambda h, y, z: jnp.where(first, 0, h + probability / lr * (y - z)), h, y, z)
 
         def step(z):

@@ -228,7 +228,7 @@ def probability(lam: float, delta_one: float, smooth_one: float) -> float:
     Raises:
         UserError: If lambda is too small.
     """
-    return (above(lam, delta_one) - delta_one) / (8 * (smooth_one + lam))
+    return (checked_lam(lam, delta_one) - delta_one) / (8 * (smooth_one + lam))
 
 
 def lam_warning(lam: float, delta_one: float) -> str | None:
@@ -243,7 +243,7 @@ def lam_warning(lam: float, delta_one: float) -> str | None:
     return f"the theorems of I-CGM need lam > Delta_1, but lam is {lam:.4g} and Delta_1 {delta_one:.4g}: raise lam"
 
 
-def above(lam: float, delta_one: float) -> float:
+def checked_lam(lam: float, delta_one: float) -> float:
     """Return lambda; `UserError` if it is not above Delta_1.
 
     Args:

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from jaxtyping import Float
 
-from turnout.theory.selection import above
+from turnout.theory.selection import checked_lam
 
 
 def theorem_3_1(lam: float, delta_one: float, gap: float, errors2: float, residuals2: float) -> float:
@@ -93,7 +93,7 @@ def lemma_3_3(lam: float, delta_one: float, smooth_one: float, rounds: int) -> i
     Raises:
         UserError: If lambda is too small.
     """
-    return math.ceil(8 * smooth_one * rounds / (above(lam, delta_one) - delta_one))
+    return math.ceil(8 * smooth_one * rounds / (checked_lam(lam, delta_one) - delta_one))
 
 
 def remark_a_5(clients: int, failure: float) -> int:
@@ -183,4 +183,4 @@ def corollary_5_4(steps2: Float[np.ndarray, " t"], deviation: float, beta: float
 
 def _descent(lam: float, delta_one: float) -> float:
     """Return (lambda + Delta_1)^2 / (lambda - Delta_1)."""
-    return (above(lam, delta_one) + delta_one) ** 2 / (lam - delta_one)
+    return (checked_lam(lam, delta_one) + delta_one) ** 2 / (lam - delta_one)

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, Float, PyTree
 from turnout.core.local_methods import norm
 from turnout.core.messages import vector
 from turnout.core.replies import Replies
+from turnout.core.tree import where
 from turnout.engines.exchange.drawing import Draw
 from turnout.engines.inputs import Job
 from turnout.samplers.base import Sampler
@@ -59,4 +60,4 @@ def judged(quality: Quality, draw: Draw, sampler: Sampler, job: Job, replies: Re
     """
     everyone = jax.vmap(lambda reply: ravel_pytree(vector(reply, job.start))[0])(replies.everyone)
     new = judge(quality, sampler, draw.state, job.population, everyone)
-    return jax.tree.map(lambda new, old: jnp.where(first, new, old), new, quality)
+    return where(first, new, quality)

@@ -13,6 +13,7 @@ from jaxtyping import Int, PyTree
 
 from turnout.accounting.counters import Counts, in_limbs, limbs, whole
 from turnout.accounting.ledger import COUNTERS, Site
+from turnout.codecs.parts import Shape
 from turnout.core.cohort import Cohort
 from turnout.core.errors import UserError
 from turnout.core.replies import Weight
@@ -124,7 +125,7 @@ class HubAsk(FlowerAsk):
         leaves = [np.asarray(leaf) for leaf in jax.tree.leaves(server)]
         levels = len(self.job.hubs.counts)
         paths = frozenset(site.path for site in served_sites(self.sites, levels))
-        terms = {hub: Terms(self.job.start, _shapes(leaves), frozenset(own[hub]), paths, self._repeats, serves=True)}
+        terms = {hub: Terms(self.job.start, Shape.of(leaves).tree, frozenset(own[hub]), paths, self._repeats, serves=True)}
         results = self.at_work.play({hub: (packed_order(order), encode(leaves, self.job.start))}, terms, self._repeats)
         self._refuse_missing(results, {hub: (hub,)})
         played = results.played.get(hub)
@@ -196,7 +197,7 @@ class HubAsk(FlowerAsk):
         own = {hub: np.flatnonzero(strata == hub).tolist() for hub in above if above[hub] in asked}
         orders = {hub: self._order(inside, hub, clients) for hub, clients in own.items()}
         body = encode(attached(message, self.state.statistics), self.job.start)
-        terms = terms_of(self.job.start, _shapes(like), self.sites, inside, own, self._repeats)
+        terms = terms_of(self.job.start, Shape.of(like).tree, self.sites, inside, own, self._repeats)
         lowest = LowestHubs(self.at_work, above, len(hubs.counts) == 1, summed=not hubs.forwards(path))
         results = lowest.play(orders, body, terms, self._repeats)
         self._refuse_missing(results, places)
@@ -273,10 +274,6 @@ class HubAsk(FlowerAsk):
         link = next(site for site in self.sites if site.path == f"{path}.link{len(self.job.hubs.counts)}")
         # What does not pass inside hubs passes on the way to them.
         self._count(link, {"microseconds": in_limbs(self._link_microseconds)})
-
-
-def _shapes(tree: PyTree) -> PyTree:
-    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), tree)
 
 
 def terms_of(

@@ -1,6 +1,8 @@
 """Messages between the server and a hub: the requests to several clients as one, and their replies, each or their sum."""
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
@@ -156,18 +158,30 @@ def read_requests(header: bytes, body: Buffer, start: PyTree, clients: frozenset
         start: Initial parameters.
         clients: The clients of the hub.
     """
-    try:
-        if len(header) > LONGEST + HEADER_BYTES * len(clients):
-            raise ValueError("it is too long")
-        said = json.loads(header)
+    with valid_request():
+        said = said_of(header, len(clients))
         own = {int(client): fields for client, fields in said["own"].items()}
         if not own or not own.keys() <= clients:
             raise ValueError("it is for clients of another hub")
         headers = [json.dumps(said["shared"] | fields).encode() for fields in own.values()]
         bodies = _bodies(bytes(body), said["each"], start, len(own))
         return Order(dict(zip(own, zip(headers, bodies, strict=True), strict=True)), float(said["seconds"]), bool(said["skips"]))
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError, UserError) as error:
+
+
+@contextmanager
+def valid_request() -> Iterator[None]:
+    """Raise `Refused` where a request to a hub cannot be read."""
+    try:
+        yield
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError, UserError) as error:
         raise Refused(f"the request to this hub is not valid: {error}") from None
+
+
+def said_of(header: bytes, clients: int) -> dict:
+    """Return what a header says of a number of clients; `ValueError` where it is too long, or no JSON."""
+    if len(header) > LONGEST + HEADER_BYTES * clients:
+        raise ValueError("it is too long")
+    return json.loads(header)
 
 
 def _bodies(body: bytes, each: list[int], start: PyTree, count: int) -> list[bytes] | list[ReceivedPart]:
@@ -227,7 +241,7 @@ def read_replies(reply: Buffer, asked: frozenset[int]) -> Answer:
         reply: The reply.
         asked: The clients of this hub that were asked.
     """
-    arrays, header = _decoded(reply, None)
+    arrays, header = decoded(reply, None)
     clients, refused = _who(header, asked)
     if type(arrays) is not list or len(arrays) != len(clients) or any(_type(each) != (1, np.uint8) for each in arrays):
         raise ValueError("malformed")
@@ -242,7 +256,7 @@ def read_sum(reply: Buffer, start: PyTree, asked: frozenset[int]) -> tuple[Answe
         start: Initial parameters.
         asked: The clients of this hub that were asked.
     """
-    total, header = _decoded(reply, start)
+    total, header = decoded(reply, start)
     clients, refused = _who(header, asked)
     counts = [header.get(name) for name in COUNTS]
     if any(type(each) is not list or len(each) != len(clients) for each in counts):
@@ -253,7 +267,8 @@ def read_sum(reply: Buffer, start: PyTree, asked: frozenset[int]) -> tuple[Answe
     return Answer({client: encode(None, None, own) for client, own in zip(clients, told, strict=True)}, refused), total
 
 
-def _decoded(reply: Buffer, start: PyTree) -> tuple[PyTree, dict]:
+def decoded(reply: Buffer, start: PyTree) -> tuple[PyTree, dict]:
+    """Return the arrays of a reply and what is told beside them; `ValueError` where it is none."""
     try:
         return decode(reply, start)
     except UserError:

@@ -1,7 +1,6 @@
 """Rounds of a hub whose members are hubs: it plays them by messages to these, or hands on that these are to play."""
 
 from functools import partial
-from hashlib import sha256
 from threading import Lock
 from typing import Any
 
@@ -62,17 +61,17 @@ class HubRelay:
         sizes = {hub: len(clients) for hub, clients in self.own.items()}
         orders = read_orders(header, sizes, self.surveyed.hubs)
         first = next(iter(orders.values()))
-        return self.work.answer(sha256(header + digest).digest(), first.seconds, partial(self._play, first, orders, body))
+        return self.work.answer(header + digest, first.seconds, partial(self._play, first, orders, body))
 
     def _play(self, first: Order, orders: dict[int, Order], body: Buffer) -> bytes:
         with self.lock, jax.enable_x64(self.double):
             self.clients.mailbox.deadline = SHARE * first.seconds
             at_work = HubsAtWork.of(self.nodes, self.clients.skips)
             self.work.done = lambda: at_work.exchanges
-            (path, expected), hubs = self.surveyed.found_in_hub(first.path), self.job.hubs
-            summed, asks_again = not hubs.forwards(path), self.job.faults is not None and self.job.faults.repeats
+            call, hubs = self.surveyed.in_hubs_at(first.path), self.job.hubs
+            summed, asks_again = not hubs.forwards(call.path), self.job.faults is not None and self.job.faults.repeats
             own = {hub: self.own[hub] for hub in orders}
-            terms = terms_of(self.job.start, expected, self.surveyed.sites, first.path, own, asks_again)
+            terms = terms_of(self.job.start, call.reply.tree, self.surveyed.sites, first.path, own, asks_again)
             above: Any = {hub: self.nodes.of[clients[0]] for hub, clients in own.items()}
             orders = {hub: order._replace(seconds=at_work.seconds) for hub, order in orders.items()}
             lowest = LowestHubs(at_work, above, len(hubs.counts) == 1, summed)

@@ -1,8 +1,7 @@
 """Messages by which the server has a hub play rounds by itself: what it is to play, and what came of it."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -10,13 +9,12 @@ import numpy as np
 from jaxtyping import Int, PyTree
 
 from turnout.accounting.ledger import COUNTERS
-from turnout.core.errors import UserError
-from turnout.engines.flower.hub_messages import HEADER_BYTES
+from turnout.engines.flower.hub_messages import HEADER_BYTES, decoded, said_of, valid_request
 from turnout.engines.flower.mailbox import REASON_LENGTH
 from turnout.engines.flower.reply_checks import size_of, validate_reply
 from turnout.engines.hubs_ask import APART
-from turnout.engines.request import LONGEST, Refused, Version
-from turnout.io.serialization import Buffer, decode, encode
+from turnout.engines.request import Version
+from turnout.io.serialization import Buffer, encode
 
 PLAY = "play"
 """The kind of a request to play."""
@@ -74,8 +72,8 @@ def read_order(header: bytes, clients: int, paths: tuple[str, ...]) -> Order:
         clients: Number of clients of the hub.
         paths: Paths of the calls that hubs answer; "" is a round in the server's place.
     """
-    with _valid():
-        return _order(_said(header, clients), clients, paths)
+    with valid_request():
+        return _order(said_of(header, clients), clients, paths)
 
 
 def packed_orders(orders: dict[int, Order]) -> bytes:
@@ -86,9 +84,8 @@ def packed_orders(orders: dict[int, Order]) -> bytes:
     """
     first = next(iter(orders.values()))._asdict()
     own = {hub: {name: getattr(order, name) for name in OWN} for hub, order in orders.items()}
-    return json.dumps(
-        {"shared": {name: first[name] for name in first if name not in OWN}, "own": own}, separators=(",", ":")
-    ).encode()
+    shared = {name: value for name, value in first.items() if name not in OWN}
+    return json.dumps({"shared": shared, "own": own}, separators=(",", ":")).encode()
 
 
 def read_orders(header: bytes, sizes: dict[int, int], paths: tuple[str, ...]) -> dict[int, Order]:
@@ -99,26 +96,12 @@ def read_orders(header: bytes, sizes: dict[int, int], paths: tuple[str, ...]) ->
         sizes: Number of clients of each of the hubs.
         paths: Paths of the calls that hubs answer.
     """
-    with _valid():
-        said = _said(header, sum(sizes.values()))
+    with valid_request():
+        said = said_of(header, sum(sizes.values()))
         own = {int(hub): fields for hub, fields in said["own"].items()}
         if not own or not own.keys() <= sizes.keys():
             raise ValueError("it is for other hubs")
         return {hub: _order(said["shared"] | fields, sizes[hub], paths) for hub, fields in own.items()}
-
-
-@contextmanager
-def _valid() -> Iterator[None]:
-    try:
-        yield
-    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise Refused(f"the request to this hub is not valid: {error}") from None
-
-
-def _said(header: bytes, clients: int) -> dict:
-    if len(header) > LONGEST + HEADER_BYTES * clients:
-        raise ValueError("it is too long")
-    return json.loads(header)
 
 
 def _order(said: dict, clients: int, paths: tuple[str, ...]) -> Order:
@@ -225,10 +208,10 @@ class Terms(NamedTuple):
             reply: The arrays of its reply, which are valid; None where none of its clients answered.
             told: What it tells beside them.
         """
-        exchanges = _told(lambda: _count(told["exchanges"], APART + 1), "without the number of its exchanges")
-        counts = _told(partial(self._counts, told, exchanges), "without its counts, or with others than its calls allow")
-        made = _told(partial(self._made, told, exchanges), "with states of other clients or exchanges than its own")
-        return Played(reply, exchanges, counts, made, _told(partial(self._unusable, told), "malformed"))
+        exchanges = told_by(lambda: _count(told["exchanges"], APART + 1), "without the number of its exchanges")
+        counts = told_by(partial(self._counts, told, exchanges), "without its counts, or with others than its calls allow")
+        made = told_by(partial(self._made, told, exchanges), "with states of other clients or exchanges than its own")
+        return Played(reply, exchanges, counts, made, told_by(partial(self._unusable, told), "malformed"))
 
     def _counts(self, told: dict, exchanges: int) -> dict[str, dict[str, int]]:
         most, counts = self._most(exchanges), told["counts"]
@@ -259,20 +242,12 @@ class Terms(NamedTuple):
         unusable = {int(client): reasons for client, reasons in told["unusable"].items()}
         if not unusable.keys() <= self.clients or any(len(reasons) > FEW for reasons in unusable.values()):
             raise ValueError
-        return {i: {_shown(why): _count(n, 2**31) for why, n in reasons.items()} for i, reasons in unusable.items()}
-
-
-def decoded(body: Buffer, start: PyTree) -> tuple[PyTree, dict]:
-    """Return the arrays of a reply and what is told beside them; `ValueError` where it is none."""
-    try:
-        return decode(body, start)
-    except UserError:
-        raise ValueError("malformed") from None
+        return {i: {shown(why): _count(n, 2**31) for why, n in reasons.items()} for i, reasons in unusable.items()}
 
 
 def exchanges_of_busy(told: dict, most: int) -> int:
     """Return how many exchanges a hub at work has made; `ValueError` where that is no count up to `most`."""
-    return _told(lambda: _count(told["busy"], most + 1), "without the number of its exchanges")
+    return told_by(lambda: _count(told["busy"], most + 1), "without the number of its exchanges")
 
 
 def refuse_unusable(body: Buffer, start: PyTree, expected: PyTree) -> None:
@@ -282,7 +257,7 @@ def refuse_unusable(body: Buffer, start: PyTree, expected: PyTree) -> None:
         raise ValueError(reason)
 
 
-def _told(read: Callable, otherwise: str) -> Any:
+def told_by(read: Callable, otherwise: str) -> Any:
     """Return what `read` does; `ValueError` with another sentence where it fails."""
     try:
         return read()
@@ -290,7 +265,8 @@ def _told(read: Callable, otherwise: str) -> Any:
         raise ValueError(otherwise) from None
 
 
-def _shown(reason: str) -> str:
+def shown(reason: str) -> str:
+    """Return a reason that another machine gives as it can be shown."""
     return "".join(filter(str.isprintable, reason))[:REASON_LENGTH]
 
 

@@ -2,7 +2,6 @@
 
 from collections import Counter
 from functools import partial
-from hashlib import sha256
 from pathlib import Path
 from threading import Lock
 from typing import Any
@@ -22,6 +21,7 @@ from turnout.engines.flower.flights import Flights
 from turnout.engines.flower.hub_engine import sums_by_hubs
 from turnout.engines.flower.hub_mailbox import SHARE
 from turnout.engines.flower.hub_members import HubsOfHub
+from turnout.engines.flower.hub_messages import valid_request
 from turnout.engines.flower.hub_of_hubs import ServingByHubs
 from turnout.engines.flower.hub_play import Order, Played, Unusable, counts_of, packed_played, read_order
 from turnout.engines.flower.hub_play_ask import PlayAsk
@@ -78,17 +78,14 @@ class HubPlayer:
         """
         order = read_order(header, self.own.size, self.paths)
         play = partial(self._play, order, self._cohort(order), body)
-        return self.work.answer(sha256(header + digest).digest(), order.seconds, play)
+        return self.work.answer(header + digest, order.seconds, play)
 
     def _cohort(self, order: Order) -> Cohort | None:
         """Return the cohort of a round in the server's place; None for rounds of the hub's own."""
         if order.cohort is None:
             return None
-        try:
-            with jax.enable_x64(self.double):
-                return read_cohort(order.cohort, frozenset(self.own.tolist()))
-        except (ValueError, LookupError, TypeError, OverflowError) as error:
-            raise Refused(f"the request to this hub is not valid: {error}") from None
+        with valid_request(), jax.enable_x64(self.double):
+            return read_cohort(order.cohort, frozenset(self.own.tolist()))
 
     def _play(self, order: Order, cohort: Cohort | None, body: Buffer) -> bytes:
         with self.lock, jax.enable_x64(self.double):

@@ -7,19 +7,19 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
-from turnout.engines.flower.hub_messages import HEADER_BYTES
+from turnout.engines.flower.hub_messages import HEADER_BYTES, decoded
 from turnout.engines.flower.hub_play import (
     Order,
     Played,
     Terms,
-    decoded,
     exchanges_of_busy,
     packed_order,
     packed_orders,
     refuse_unusable,
+    shown,
+    told_by,
 )
 from turnout.engines.flower.hubs_at_work import HubsAtWork, Reader, Results
-from turnout.engines.flower.mailbox import REASON_LENGTH
 from turnout.engines.hubs_ask import APART
 from turnout.io.serialization import Buffer, encode
 
@@ -98,11 +98,8 @@ class TermsBelow(NamedTuple):
         return Below({hub: self.each[hub].checked(replies.get(hub), own) for hub, own in said.items()}, why)
 
     def _said(self, told: dict) -> tuple[dict[int, dict], dict[int, str]]:
-        try:
-            said = {int(hub): dict(own) for hub, own in told["played"].items()}
-            why = {int(hub): "".join(filter(str.isprintable, reason))[:REASON_LENGTH] for hub, reason in told["why"].items()}
-        except (ValueError, LookupError, TypeError, AttributeError):
-            raise ValueError("malformed") from None
+        said = told_by(lambda: {int(hub): dict(own) for hub, own in told["played"].items()}, "malformed")
+        why = told_by(lambda: {int(hub): shown(reason) for hub, reason in told["why"].items()}, "malformed")
         if not said.keys() | why.keys() <= self.each.keys():
             raise ValueError("for hubs that are not below it")
         return said, why

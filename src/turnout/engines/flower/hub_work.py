@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
+from hashlib import sha256
 
 from turnout.core.background import in_background
 from turnout.engines.flower.hub_play import packed_busy
@@ -32,11 +33,11 @@ class Work:
         """Return the reply to a request, or how far the work is.
 
         Args:
-            request: A digest of the request.
+            request: Header of the request, and a digest of its body.
             seconds: Within which to answer.
             work: Does the work, and returns the reply.
         """
-        end = time.monotonic() + seconds
+        request, end = sha256(request).digest(), time.monotonic() + seconds
         while (reply := self.last.to(request)) is None:
             if self._future is None:
                 self._request, self.done = request, none
