@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 
+import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -15,6 +16,7 @@ import turnout as t
 from turnout.core import cache
 from turnout.core.kept import kept
 from turnout.data import KMeansSplit, load
+from turnout.problems.at_optimum import at_optimum
 from turnout.problems.optimum import solve
 
 
@@ -115,11 +117,12 @@ def test_the_least_recently_used_go_first_whatever_the_clock_said(folder):
 
 
 @pytest.mark.slow
-def test_splits_and_optima_are_the_same_with_and_without(folder, monkeypatch):
+def test_data_splits_and_optima_are_the_same_with_and_without(folder, monkeypatch):
     data, split = load("iris").normalized("columns"), KMeansSplit(clusters=3, clients_per_cluster=2)
     first, again = split.split(data), split.split(data)
     problem = t.Ridge.of(load("diabetes").normalized("columns"), KMeansSplit(2, 2).split(load("diabetes")), mu=0.1)
-    optima = [solve(problem), solve(problem)]
+    optima, derivatives = [solve(problem), solve(problem)], [at_optimum(problem), at_optimum(problem)]
+    assert any(path.name.startswith("derivatives") for path in folder.rglob("*"))
     monkeypatch.setenv(cache.VARIABLE, "off")
     for other in (again, split.split(data)):
         np.testing.assert_array_equal(first.indices, other.indices)
@@ -127,6 +130,9 @@ def test_splits_and_optima_are_the_same_with_and_without(folder, monkeypatch):
     for optimum in (optima[1], solve(problem)):
         np.testing.assert_array_equal(optimum.x, optima[0].x)
         assert optimum.value == optima[0].value
+    for other in (derivatives[1], at_optimum(problem)):
+        jax.tree.map(np.testing.assert_array_equal, other, derivatives[0])
+    np.testing.assert_array_equal(data.features, load("iris").normalized("columns").features)
 
 
 PROGRAM = """

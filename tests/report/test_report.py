@@ -21,6 +21,7 @@ from turnout.report.loaded_run import Result
 from turnout.report.page import write_figures, write_report
 from turnout.report.pictures import draw
 from turnout.report.plan import PLAN
+from turnout.report.vega import script_ahead
 
 PRICES = [{"kind": "exchanges"}, {"kind": "hierarchical", "c1": 0.1, "c2": 1.0}]
 
@@ -91,6 +92,8 @@ def test_a_page_is_the_same_whether_its_script_was_kept_or_could_not_be(tmp_path
     pages = []
     for cache in ("cache", "cache", "file"):
         monkeypatch.setenv("TURNOUT_CACHE", str(tmp_path / cache))
+        # As in another process.
+        script_ahead.cache_clear()
         pages.append(write_report(tmp_path, halving("one", 0.5), "one run").read_bytes())
         kept = [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
         if broken:

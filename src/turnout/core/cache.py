@@ -11,8 +11,6 @@ from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 
-import jax
-
 VARIABLE = "TURNOUT_CACHE"
 """Environment variable: the cache folder, or "off"."""
 
@@ -119,6 +117,9 @@ def keep_programs() -> None:
 
     A program of another machine, version of JAX or set of options is another entry.
     """
+    # Slow to import, and not needed by processes that draw.
+    import jax
+
     folder = cache_folder()
     if folder is None or jax.config.values["jax_compilation_cache_dir"] is not None:
         return

@@ -9,8 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
+
 from turnout.core.errors import UserError, unknown
 from turnout.core.extras import extra
+from turnout.core.kept import kept
 from turnout.data.client_file import ClientFile
 from turnout.data.columns import Columns
 from turnout.data.dataset import Dataset, checksum
@@ -291,6 +294,9 @@ def _known(entry: Entry, path: Path) -> Dataset:
 
 
 def _bundled(entry: Entry) -> Dataset:
-    datasets = extra("sklearn.datasets", f"data set {entry.name}", "data")
-    features, labels = getattr(datasets, f"load_{entry.name}")(return_X_y=True)
-    return Dataset(entry.name, features, labels)
+    def read() -> list[np.ndarray]:
+        datasets = extra("sklearn.datasets", f"data set {entry.name}", "data")
+        return [*getattr(datasets, f"load_{entry.name}")(return_X_y=True)]
+
+    # Kept, since the library is slow to import.
+    return Dataset(entry.name, *kept("bundled", [entry.name], ["scikit-learn"], read))

@@ -11,7 +11,7 @@ from turnout.data.splits import Split
 from turnout.experiment.problem_specs import DataSpec
 from turnout.problems.base import Precision, Problem
 from turnout.problems.language.folders import digest_of
-from turnout.problems.language.setting import LENGTH
+from turnout.problems.language.tokens import LENGTH
 
 
 @config

@@ -16,6 +16,7 @@ from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, REPORT, SUMMAR
 from turnout.io.atomic import write
 from turnout.io.claims import claimed
 from turnout.io.serialization import decode, encode
+from turnout.report.vega import script_ahead
 from turnout.runs.going_on import Played, go_on
 from turnout.runs.session import Session
 from turnout.runs.setup import bind, scope
@@ -50,6 +51,7 @@ def start(
         engine: Makes the engine; None for the configured one.
         sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
+    script_ahead()
     with _claimed(folder):
         with part("data"):
             built = build(experiment, data, sizes)

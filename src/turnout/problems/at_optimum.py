@@ -7,7 +7,7 @@ from jaxtyping import Float
 
 from turnout.problems.base import Problem
 from turnout.problems.derivatives import Derivatives, vector
-from turnout.problems.optimum import solve
+from turnout.problems.optimum import kept_of, solve
 
 DENSE = 2000
 """The largest number of parameters for which the Hessian is computed."""
@@ -39,4 +39,8 @@ def at_optimum(problem: Problem, optimum=None) -> AtOptimum:
     x = vector(optimum.x)
     if derivatives.size > DENSE:
         return AtOptimum(x, derivatives.of_clients(x), None)
-    return AtOptimum(x, *derivatives.second(x))
+
+    def second():
+        return [*derivatives.second(x)]
+
+    return AtOptimum(x, *(kept_of(problem, "derivatives", [x], second) if derivatives.small else second()))

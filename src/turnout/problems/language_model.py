@@ -15,8 +15,9 @@ from turnout.problems.base import Precision, Problem
 from turnout.problems.federate import federate
 from turnout.problems.language.folders import Pretrained, write_model
 from turnout.problems.language.neox import GptNeoX, NeoXConfig
-from turnout.problems.language.setting import LANGUAGE_MODELS, LENGTH, setting_of
+from turnout.problems.language.setting import LANGUAGE_MODELS, setting_of
 from turnout.problems.language.token_losses import next_token_losses
+from turnout.problems.language.tokens import LENGTH
 
 
 @record

@@ -1,6 +1,7 @@
 """The minimiser of a strongly convex problem, by L-BFGS and then Newton's method."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -40,13 +41,25 @@ def solve(problem: Problem, tolerance: float = TOLERANCE) -> Optimum:
         raise UserError("clients' own losses have no known minimiser: take other metrics than 'gap' and 'distance'")
     if not problem.strongly_convex:
         raise UserError(f"the optimum of {type(problem).__name__} is not known: take the metric 'value' or 'gradient'")
+    parts = kept_of(problem, "optimum", [tolerance], lambda: _content(_solve(problem, tolerance)))
+    return Optimum(jax.tree.unflatten(jax.tree.structure(shapes_of(problem)), parts[1:]), float(parts[0]))
+
+
+def kept_of(problem: Problem, what: str, parts: Sequence[Any], compute: Callable[[], list[np.ndarray]]) -> list[np.ndarray]:
+    """Return arrays that depend on a problem and `parts` alone, kept from one process to the next.
+
+    Args:
+        problem: The problem.
+        what: Name of what is computed.
+        parts: What determines it beside the problem.
+        compute: Computes it.
+    """
     # A class of the user's own is not known by its fields.
-    if type(problem).__module__.startswith("turnout."):
-        leaves, structure = jax.tree.flatten(problem)
-        parts = (type(problem).__qualname__, str(structure), tolerance, *map(np.asarray, leaves))
-        value, *x = kept("optimum", parts, ("turnout", "jax", "jaxlib", "scipy"), lambda: _content(_solve(problem, tolerance)))
-        return Optimum(jax.tree.unflatten(jax.tree.structure(shapes_of(problem)), x), float(value))
-    return _solve(problem, tolerance)
+    if not type(problem).__module__.startswith("turnout."):
+        return compute()
+    leaves, structure = jax.tree.flatten(problem)
+    own = (type(problem).__qualname__, str(structure), *parts, *map(np.asarray, leaves))
+    return kept(what, own, ("turnout", "jax", "jaxlib", "scipy"), compute)
 
 
 def _content(optimum: Optimum) -> list[np.ndarray]:

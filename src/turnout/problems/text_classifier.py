@@ -15,7 +15,8 @@ from turnout.problems.classifier import Classifier
 from turnout.problems.federate import federate_classes
 from turnout.problems.language.distilbert import DistilBert, DistilBertConfig
 from turnout.problems.language.folders import Pretrained, write_model
-from turnout.problems.language.setting import LENGTH, TEXT_CLASSIFIERS, setting_of
+from turnout.problems.language.setting import TEXT_CLASSIFIERS, setting_of
+from turnout.problems.language.tokens import LENGTH
 
 
 @record

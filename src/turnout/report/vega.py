@@ -1,9 +1,14 @@
 """The JavaScript that draws charts on a page."""
 
+import subprocess
+import sys
+from concurrent.futures import Future
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from turnout.core.background import in_background
 from turnout.core.extras import extra
 from turnout.core.kept import kept
 
@@ -14,12 +19,25 @@ def converter() -> Any:
 
 
 def script() -> str:
-    """Return Vega, Vega-Lite and Vega-Embed as one script, which is kept, since bundling takes a second."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script, which is kept, since bundling takes two seconds."""
+    return script_ahead().result()
+
+
+@cache
+def script_ahead() -> Future[str]:
+    """Return the future `script()`, which is made beside the run whose page needs it."""
+    return in_background(_script)
+
+
+def _script() -> str:
     (content,) = kept("vega", (), ("vl-convert-python",), _bundle)
     return content.tobytes().decode()
 
 
 def _bundle() -> list[np.ndarray]:
     """Return the script in UTF-8, as an array of bytes [n]."""
-    script = converter().javascript_bundle().replace("</script", "<\\/script")
-    return [np.frombuffer(script.encode(), np.uint8)]
+    converter()
+    # In another process, since the library lets no other thread of its process work meanwhile.
+    bundle = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
+    made = subprocess.run([sys.executable, "-c", bundle], capture_output=True, check=True).stdout
+    return [np.frombuffer(made.replace(b"</script", b"<\\/script"), np.uint8)]

@@ -11,6 +11,7 @@ from turnout.core.errors import UserError
 from turnout.core.timing import part
 from turnout.io.claims import claimed
 from turnout.problems.base import Problem
+from turnout.report.vega import script_ahead
 from turnout.studies.budget import Budget
 from turnout.studies.cases import Cases
 from turnout.studies.conduct import Watch, conduct
@@ -82,6 +83,8 @@ def study(
     limit = None if budget is None else Budget.of(budget, declaration)
     if limit is not None and jobs is not None:
         raise UserError("a budget is for runs that this process starts one by one: leave out the executor, or the budget")
+    if out is not None:
+        script_ahead()
     temporary = TemporaryDirectory(prefix="turnout-") if out is None else nullcontext(out)
     with temporary as folder, claimed(Path(folder)) as folder:
         with nullcontext(watch) if watch else shown() as watching:

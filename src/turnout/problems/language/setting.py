@@ -23,9 +23,6 @@ TEXT_CLASSIFIERS: dict[str, type[DistilBertConfig]] = {"distilbert": DistilBertC
 CHANGES = ("width", "layers", "heads", "vocabulary")
 """Numbers of a drawn model that can be given."""
 
-LENGTH = 64
-"""The number of tokens that texts are cut to."""
-
 
 class Setting(NamedTuple):
     """A model and the rows of its texts.

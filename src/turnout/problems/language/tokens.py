@@ -18,6 +18,9 @@ PADDING = -1
 END = "<|endoftext|>"
 """The token between two texts, where a vocabulary has it."""
 
+LENGTH = 64
+"""The number of tokens that texts are cut to."""
+
 LONGEST = 2**31 - 1
 """The most tokens of a text that is not cut."""
 
