@@ -1,6 +1,7 @@
 """Run the benchmarks, print one table and write every timing: `python -m benchmarks [TOPIC ...] [--out FILE]`."""
 
 import argparse
+import csv
 import json
 import os
 import sys
@@ -34,6 +35,7 @@ def main() -> int:
         "topics", nargs="*", metavar="TOPIC", help=f"some of {', '.join(TOPICS)}, all if none is given, or of {', '.join(NAMED)}"
     )
     parser.add_argument("--out", type=Path, default=Path("bench/results.json"), help="file for the results (JSON)")
+    parser.add_argument("--history", type=Path, help="file to which a row for each number is added (CSV)")
     options = parser.parse_args()
     # The sides of a topic are processes that share an accelerator.
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
@@ -54,10 +56,27 @@ def main() -> int:
     results["lines"] = [{**asdict(line), "passed": line.passed} for line in lines]
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.out.write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+    if options.history:
+        add_to(options.history, lines)
     # Elsewhere than in a terminal rich takes 80 columns, too few for the notes.
     Console(width=None if sys.stdout.isatty() else 150).print(table_of(lines))
     print(f"every timing is in {options.out}")
     return 1 if any(line.passed is False for line in lines) else 0
+
+
+def add_to(history: Path, lines: list[Line]) -> None:
+    """Add a row for each number to a CSV file, with the commit that gave it."""
+    # What turnout sets for its processes is not for those of all topics.
+    from turnout.experiment.provenance import commit, machine
+
+    made = {"date": datetime.now(UTC).date().isoformat(), "commit": commit(), "machine": machine()}
+    rows = [{**made, "what": line.what, "measured": f"{line.measured:.3g}", "bar": line.bar} for line in lines if line.measured]
+    new = not history.exists()
+    with history.open("a", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, [*rows[0]], lineterminator="\n")
+        if new:
+            writer.writeheader()
+        writer.writerows(rows)
 
 
 def table_of(lines: list[Line]) -> Table:

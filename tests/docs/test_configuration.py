@@ -7,7 +7,8 @@ import pytest
 
 from tests.helpers.kinds import PAGE, kinds_table
 from turnout.codecs import Exchange
-from turnout.experiment.config import RunSpec, read
+from turnout.experiment.config import read
+from turnout.experiment.experiment import RunSpec
 from turnout.experiment.registry import TABLES
 from turnout.privacy.mechanism import Privacy
 

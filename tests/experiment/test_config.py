@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnout as t
-from turnout.experiment.config import Reader, line_of, read
+from turnout.experiment.config import Reader, read
+from turnout.experiment.toml_file import line_of
 
 GOOD = """\
 [problem]

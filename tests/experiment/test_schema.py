@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import turnout as t
 from tests.experiment.test_config import CONFIGS, JUNK, parse
 from tests.helpers.examples import ALGORITHMS
-from turnout.experiment.config import flatten
 from turnout.experiment.schema import schema
+from turnout.experiment.toml_file import flatten
 from turnout.io.json_text import plain
 
 FILES = Path(__file__).parents[2] / "examples"

@@ -7,7 +7,7 @@ import numpy as np
 import turnout as t
 from tests.vectors.turnout_runs import RUNS, SEED
 from turnout import vectors
-from turnout.experiment.config import Experiment, RunSpec
+from turnout.experiment.experiment import Experiment, RunSpec
 from turnout.experiment.remote_spec import RemoteSpec
 
 NAMES = ("fedavg", "fedprox", "scaffold-2", "fednova", "dane", "svrp")

@@ -107,7 +107,7 @@ def test_clients_of_their_own_compute_in_types_of_their_own():
 
 def test_a_federation_of_such_clients_refuses_it_before_anybody_is_asked():
     pytest.importorskip("flwr")
-    from turnout.experiment.config import Experiment, RunSpec
+    from turnout.experiment.experiment import Experiment, RunSpec
     from turnout.experiment.remote_spec import RemoteSpec
     from turnout.federation.handshake import build_for_federation
 

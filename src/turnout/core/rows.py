@@ -27,7 +27,11 @@ def rows_at(array: Array, ids: Int[Array, " m"]) -> Array:
     """
     if not on_cpu() or array.nbytes < SPLIT or not 0 < ids.size <= FEW:
         return array[ids]
-    return jnp.stack([lax.dynamic_index_in_dim(array, ids[k], keepdims=False) for k in range(ids.size)])
+
+    def copied(k, rows):
+        return lax.dynamic_update_index_in_dim(rows, lax.dynamic_index_in_dim(array, ids[k], keepdims=False), k, 0)
+
+    return lax.fori_loop(0, ids.size, copied, jnp.zeros((ids.size, *array.shape[1:]), array.dtype))
 
 
 @rows_at.def_vmap

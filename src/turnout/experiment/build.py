@@ -10,7 +10,7 @@ from turnout.data.dataset import Dataset, digest
 from turnout.data.holdout import hold_out, hold_rows
 from turnout.data.splits import NaturalSplit, Split
 from turnout.data.splits.split import AsStored
-from turnout.experiment.config import Experiment, RunSpec
+from turnout.experiment.experiment import Experiment, RunSpec
 from turnout.experiment.problem_specs import DataSpec
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.privacy.accounting import import_dp_accounting

@@ -7,7 +7,7 @@ from turnout.engines.encryption import SumKey
 from turnout.engines.inputs import Job
 from turnout.engines.node import Node
 from turnout.experiment.build import Built
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.runs.setup import bind, prepare, scope
 
 

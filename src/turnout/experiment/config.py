@@ -2,141 +2,29 @@
 
 import dataclasses
 import functools
-import re
-import tomllib
 import typing
 from pathlib import Path
 from typing import Any
 
-import tomli_w
-
-from turnout.accounting.prices import FORMER_KINDS, Exchanges, Price
+from turnout.accounting.prices import FORMER_KINDS
 from turnout.accounting.target import Target
 from turnout.codecs import Exchange
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError, unknown
-from turnout.core.records import Index, config, field_checks
-from turnout.core.seeds import Seeds
+from turnout.core.records import field_checks
 from turnout.devices import Devices, Spread
 from turnout.engines.faults import Faults
+from turnout.experiment.experiment import Experiment, RunSpec
 from turnout.experiment.federation_spec import FederationSpec
 from turnout.experiment.groups_spec import GroupsSpec
 from turnout.experiment.problem_specs import DataSpec
-from turnout.experiment.registry import TABLES, class_of, fields_of, kind_of
+from turnout.experiment.registry import TABLES, class_of, kind_of
+from turnout.experiment.toml_file import flatten, line_of, read_toml
 from turnout.hubs import Hubs
-from turnout.optimisers import AutoLr
 from turnout.privacy.mechanism import Privacy
-from turnout.problems.base import Precision
 from turnout.problems.groups import Adapter, Personal
-from turnout.runs.options import RunOptions
 from turnout.samplers import Full
 from turnout.solvers import AsCohortSolver
-
-
-@config
-class RunSpec(RunOptions):
-    """The table [run]: the fields of `RunOptions` that a file can name, and a seed for each purpose.
-
-    Args:
-        sampling_seed: Seed of cohorts; default: `seed`, as of the other three.
-        local_seed: Seed of the clients' randomness.
-        model_seed: Seed of the initial parameters.
-        faults_seed: Seed of lost replies.
-        timing: Whether a command says where its seconds went, as with --timing.
-    """
-
-    rounds: Index = 100
-    precision: Precision = "double"
-    start: str | None = None
-    metrics: list[str] | None = None
-    sampling_seed: Index | None = None
-    local_seed: Index | None = None
-    model_seed: Index | None = None
-    faults_seed: Index | None = None
-    timing: bool = False
-
-    def purpose_seeds(self) -> Seeds:
-        """Return the seed of each purpose."""
-        given = (self.sampling_seed, self.local_seed, self.faults_seed, self.model_seed)
-        return Seeds(*(self.seed if seed is None else seed for seed in given))
-
-
-@dataclasses.dataclass(frozen=True)
-class Experiment:
-    """One configuration.
-
-    Args:
-        name: The name of the run.
-        problem: The `[problem]` table, a record with `build`.
-        split: The `[split]` table; None for problems without data.
-        algorithm: The algorithm, with its sampler.
-        run: The options of the run.
-        target: The target, if there is one.
-        prices: The prices to report.
-        exchange: Codecs of messages and replies.
-        faults: Lost replies, and what is done about them.
-        groups: Groups of leaves of the model, if configured.
-        devices: Speeds of the clients' devices, if configured.
-        hubs: Hubs between the server and the clients, if configured.
-        privacy: Clipping and noise, if configured.
-        sweep: The values of each swept setting, by its dotted name.
-        federation: What only the server of a federation has to know.
-    """
-
-    name: str
-    problem: Any
-    split: Any
-    algorithm: Algorithm
-    run: RunSpec = RunSpec()
-    target: Target | None = None
-    prices: tuple[Price, ...] = (Exchanges(),)
-    exchange: Exchange | None = None
-    faults: Faults | None = None
-    groups: GroupsSpec = GroupsSpec()
-    devices: Devices | None = None
-    hubs: Hubs | None = None
-    privacy: Privacy | None = None
-    sweep: dict[str, list] = dataclasses.field(default_factory=dict)
-    federation: FederationSpec | None = None
-
-    def to_toml(self) -> str:
-        """Return the complete configuration with all defaults; fields that are None are left out."""
-        return tomli_w.dumps(self.tables())
-
-    def tables(self) -> dict[str, Any]:
-        """Return the tables of the complete configuration."""
-        algorithm = _table(self.algorithm)
-        tables = {
-            "name": self.name,
-            "problem": _table(self.problem),
-            **({} if self.split is None else {"split": _table(self.split)}),
-            "sampler": _sampler_in(algorithm),
-            "algorithm": algorithm,
-            "run": _without_none({f.name: _table(getattr(self.run, f.name)) for f in dataclasses.fields(self.run) if f.repr}),
-        }
-        if self.target is not None:
-            tables["target"] = _without_none(vars(self.target))
-        tables["price"] = [_table(price) for price in self.prices]
-        if self.exchange is not None:
-            exchange = {name: _table(value) for name, value in vars(self.exchange).items()}
-            tables["exchange"] = _without_none(exchange)
-        if self.faults is not None:
-            tables["faults"] = _without_none(vars(self.faults))
-        groups = self.groups.table()
-        if groups is not None:
-            tables["groups"] = groups
-        if self.devices is not None:
-            tables["devices"] = _without_none({name: _table(value) for name, value in vars(self.devices).items()})
-        if self.hubs is not None:
-            tables["hubs"] = _without_none({name: _table(value) for name, value in vars(self.hubs).items()})
-        if self.privacy is not None:
-            tables["privacy"] = _without_none(vars(self.privacy))
-        if self.sweep:
-            tables["sweep"] = self.sweep
-        if self.federation is not None:
-            tables["federation"] = _without_none(vars(self.federation))
-        return tables
-
 
 KNOWN = (
     "name", "problem", "split", "sampler", "algorithm", "run", "target", "price", "exchange", "faults", "groups", "devices",
@@ -156,18 +44,6 @@ def read(path: Path) -> Experiment:
     """Read the configuration file `path`."""
     text, tables = read_toml(path)
     return Reader(str(path), text, tables).experiment(path.stem)
-
-
-def read_toml(path: Path) -> tuple[str, dict[str, Any]]:
-    """Return the text and the tables of a TOML file."""
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{path}: cannot be read ({getattr(error, 'strerror', None) or error}): give a TOML file") from None
-    try:
-        return text, tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise UserError(f"{path}: not valid TOML: {str(error)[0].lower()}{str(error)[1:]}") from None
 
 
 class Reader:
@@ -366,44 +242,6 @@ class Reader:
         return UserError(f"{where}: {name}: {sentence}" if name else f"{where}: {sentence}")
 
 
-def line_of(text: str, path: tuple) -> int | None:
-    """Return the line of the key at `path`, or of its table; a number in `path` is an index in a list of tables [[name]].
-
-    Args:
-        text: The file.
-        path: Names of the tables and the key.
-    """
-    names, indices = [], {}
-    for part in path:
-        if isinstance(part, str):
-            names += part.split(".")
-        else:
-            indices[tuple(names)] = part
-    table, result, depth = [], None, 0
-    seen = dict.fromkeys(indices, -1)
-    for line, content in enumerate(text.splitlines(), start=1):
-        header = re.match(r"\s*\[\[?\s*([\w.\"' -]+?)\s*\]?\]", content)
-        if header:
-            table = [part.strip(" \"'") for part in header[1].split(".")]
-            for name in seen:
-                inner = len(name) > len(table) and list(name[: len(table)]) == table
-                seen[name] = -1 if inner else seen[name] + (list(name) == table)
-            here = all(seen[name] == index for name, index in indices.items() if list(name) == table[: len(name)])
-            if here and names and table == names[: len(table)] and len(table) > depth:
-                result, depth = line, len(table)
-            elif here and names == table[: len(names)] and result is None:
-                result = line
-            continue
-        key = re.match(r"\s*([\w.\"'-]+)\s*=", content)
-        here = all(seen[name] in (index, -1) for name, index in indices.items())
-        full = [*table, *(part.strip("\"'") for part in key[1].split("."))] if key and here else []
-        if full and full == names:
-            return line
-        if full and full == names[: len(full)] and len(full) > depth:
-            result, depth = line, len(full)
-    return result
-
-
 @functools.cache
 def records_in(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
     """Return the fields of `cls` that tables with a kind fill: (table, optional, is a list, accepted TOML types).
@@ -423,32 +261,3 @@ def records_in(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
                 forms = (dict,) if text else (str, dict)
                 records[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several, forms
     return records
-
-
-def flatten(table, prefix: str = "") -> dict[str, Any]:
-    """Return nested tables as one with dotted names."""
-    flat = {}
-    for key, value in table.items():
-        flat |= flatten(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return flat
-
-
-def _sampler_in(algorithm: dict[str, Any]) -> dict[str, Any]:
-    """Take the sampler out of the table of an algorithm, or of the one inside it, and return it."""
-    return algorithm.pop("sampler") if "sampler" in algorithm else _sampler_in(algorithm["algorithm"])
-
-
-def _without_none(values: dict) -> dict:
-    return {key: value for key, value in values.items() if value is not None}
-
-
-def _table(value) -> Any:
-    """Return a record, and the records in it, as tables with their kinds; other values unchanged."""
-    if isinstance(value, list):
-        return [_table(part) for part in value]
-    if isinstance(value, AutoLr):
-        return "auto"
-    if not dataclasses.is_dataclass(value):
-        return value
-    kind, fields = fields_of(value)
-    return {"kind": kind, **{key: _table(part) for key, part in _without_none(fields).items()}}

@@ -13,7 +13,7 @@ from turnout.engines.coded_algorithm import coded
 from turnout.engines.cost_estimate.estimate import CostEstimate, estimate
 from turnout.engines.faults import Faults
 from turnout.engines.inputs import Aggregation
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.registry import TABLES, kind_of
 from turnout.hubs import Hubs
 from turnout.problems.base import Precision, Problem

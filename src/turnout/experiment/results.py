@@ -7,8 +7,8 @@ import jax
 import numpy as np
 
 from turnout.experiment.build import Built
-from turnout.experiment.config import Experiment
 from turnout.experiment.describe import plan_of
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.personal_models import MODEL, write_personal
 from turnout.experiment.privacy_accounting import privacy_spent
 from turnout.experiment.registry import kind_of

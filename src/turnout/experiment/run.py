@@ -11,7 +11,8 @@ from turnout.core.timing import part
 from turnout.engines.processes import is_first
 from turnout.engines.state_file import PATTERN as STATES
 from turnout.experiment.build import Built, build, options_of, session_of
-from turnout.experiment.config import Experiment, read
+from turnout.experiment.config import read
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.results import CHECKPOINT, CONFIG, MODEL, REPORT, SUMMARY, TRACE, report, write_run, write_split
 from turnout.io.atomic import write
 from turnout.io.claims import claimed

@@ -10,7 +10,8 @@ import numpy as np
 from jaxtyping import AbstractArray
 
 from turnout.core.algorithm import Algorithm
-from turnout.experiment.config import GROUPS, KNOWN, NEEDED, RECORDS, RunSpec, records_in
+from turnout.experiment.config import GROUPS, KNOWN, NEEDED, RECORDS, records_in
+from turnout.experiment.experiment import RunSpec
 from turnout.experiment.groups_spec import GroupsSpec
 from turnout.experiment.registry import TABLES, UNUSED
 from turnout.solvers import AsCohortSolver

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from turnout.devices import Devices
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.provenance import provenance, versions
 from turnout.experiment.registry import fields_of
 from turnout.experiment.result_types import Confusion, ProblemFacts, RunSummary, SamplerFacts, Table, TargetFacts

@@ -11,7 +11,7 @@ from turnout.accounting.prices import Selection
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
 from turnout.core.seeds import host_key
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.registry import kind_of
 from turnout.experiment.summary import to_json
 from turnout.io.atomic import write

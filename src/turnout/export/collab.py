@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from turnout.core.errors import UserError
 from turnout.experiment.build import build
-from turnout.experiment.config import Experiment, read
+from turnout.experiment.config import read
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.remote_spec import RemoteSpec
 
 if TYPE_CHECKING:

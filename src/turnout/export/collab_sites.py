@@ -11,7 +11,8 @@ from turnout.core.errors import UserError
 from turnout.engines.node import Node
 from turnout.experiment.build import build
 from turnout.experiment.client import client_of
-from turnout.experiment.config import Experiment, Reader
+from turnout.experiment.config import Reader
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.experiment.run import start
 from turnout.export.collab_engine import Collab

@@ -11,7 +11,7 @@ from turnout.engines.flower.client_app import Handshake
 from turnout.engines.inputs import SUMS
 from turnout.engines.reply_usage import refuse_single_replies, sums_needed, survey
 from turnout.experiment.build import Built, build, options_of
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.hubs.layout import Place, placed
 from turnout.runs.hub_layout import refuse_processes, with_hubs

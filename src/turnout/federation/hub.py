@@ -33,7 +33,8 @@ from turnout.engines.inputs import Job
 from turnout.engines.messaging import first_reply
 from turnout.engines.request import AskHeader, DecryptHeader, MeasureHeader, Refused, parse_header
 from turnout.experiment.build import Built, options_of
-from turnout.experiment.config import Experiment, read
+from turnout.experiment.config import read
+from turnout.experiment.experiment import Experiment
 from turnout.federation.handshake import build_for_federation, handshake_of, hubs_of_each
 from turnout.federation.local import superlink_at, superlink_command
 from turnout.federation.process_group import ProcessGroup

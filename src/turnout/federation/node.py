@@ -11,7 +11,7 @@ from turnout.engines.node import Node
 from turnout.engines.public_counts import PublicCounts
 from turnout.experiment.build import Built
 from turnout.experiment.client import client_of
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.federation.handshake import handshake_of
 from turnout.federation.policy import Policy
 from turnout.privacy.accounting import local_epsilon

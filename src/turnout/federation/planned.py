@@ -5,8 +5,8 @@ import math
 from turnout.core.errors import UserError
 from turnout.engines.metrics import asked_for
 from turnout.experiment.build import Built
-from turnout.experiment.config import Experiment
 from turnout.experiment.describe import plan_for
+from turnout.experiment.experiment import Experiment
 from turnout.runs.wanted_metrics import wanted_metrics
 
 

@@ -11,7 +11,7 @@ from turnout.core.errors import UserError
 from turnout.engines.flower.client_app import Service
 from turnout.engines.request import Refused
 from turnout.experiment.build import Built
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.federation.handshake import check_for_federation, handshake_of
 from turnout.federation.node import node_of
 from turnout.federation.policy import Policy

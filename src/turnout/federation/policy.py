@@ -12,7 +12,8 @@ from turnout.core.records import Count, Index, Positive, config
 from turnout.engines.metrics import asked_for
 from turnout.engines.request import AskHeader, Function, MeasureHeader, Refused, parse_header
 from turnout.experiment.build import Built
-from turnout.experiment.config import Experiment, Reader
+from turnout.experiment.config import Reader
+from turnout.experiment.experiment import Experiment
 from turnout.runs.wanted_metrics import wanted_metrics
 
 Hour = Annotated[int, at.Ge(0), at.Le(24)]

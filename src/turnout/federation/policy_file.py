@@ -5,8 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from turnout.core.errors import unknown
-from turnout.experiment.config import Reader, read_toml
+from turnout.experiment.config import Reader
 from turnout.experiment.registry import TABLES
+from turnout.experiment.toml_file import read_toml
 from turnout.federation.policy import Policy
 
 

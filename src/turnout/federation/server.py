@@ -13,7 +13,8 @@ from turnout.engines.flower.hub_members import ClientsOfHubs, reached
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.registry import Registry, RegistryFile
 from turnout.experiment.build import Built
-from turnout.experiment.config import Experiment, read
+from turnout.experiment.config import read
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.remote_spec import RemoteSpec
 from turnout.experiment.results import CHECKPOINT, CONFIG, SUMMARY
 from turnout.experiment.run import Watch as RunWatch

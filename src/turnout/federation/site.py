@@ -8,7 +8,8 @@ from turnout.core.errors import UserError
 from turnout.engines.flower.client_app import NodeApp, Service
 from turnout.engines.request import Refused
 from turnout.experiment.build import Built
-from turnout.experiment.config import Experiment, read
+from turnout.experiment.config import read
+from turnout.experiment.experiment import Experiment
 from turnout.federation.handshake import build_for_federation, handshake_of
 from turnout.federation.node import node_of
 from turnout.federation.policed import PolicedService

@@ -10,7 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from turnout.core.errors import UserError
 from turnout.engines.flower.greeting import Members, MemberStatus
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.privacy_accounting import privacy_spent
 from turnout.experiment.results import SUMMARY
 from turnout.experiment.run import Watch

@@ -9,8 +9,8 @@ from turnout.accounting.ledger import EVENTS
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
 from turnout.engines.cost_estimate.estimate import Call, CostEstimate
-from turnout.experiment.config import Experiment
 from turnout.experiment.describe import plan_for
+from turnout.experiment.experiment import Experiment
 from turnout.planner.race import Outcome, Place
 from turnout.planner.task import Limits
 from turnout.planner.trials import Trial, TrialStore

@@ -6,7 +6,7 @@ from typing import Any
 import polars as pl
 
 from turnout.accounting.prices import Price
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 
 BEST = "best.toml"
 

@@ -10,7 +10,8 @@ from turnout.accounting.ledger import EVENTS
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import NonNegative, Positive, config
-from turnout.experiment.config import Reader, read_toml
+from turnout.experiment.config import Reader
+from turnout.experiment.toml_file import read_toml
 from turnout.studies.declaration import Declaration
 from turnout.studies.reader import METHOD, DeclarationReader
 from turnout.studies.sources import File, Place, Source

@@ -8,7 +8,7 @@ from pathlib import Path
 from turnout.core.timing import part
 from turnout.core.tree import bytes_of
 from turnout.experiment.build import Built, build
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.problems.base import Problem
 from turnout.problems.curvature import largest_curvature
 from turnout.problems.optimum import Optimum, solve

@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from turnout.core.errors import UserError
-from turnout.experiment.config import KNOWN, Experiment, Reader, read_toml
+from turnout.experiment.config import KNOWN, Reader
+from turnout.experiment.experiment import Experiment
+from turnout.experiment.toml_file import read_toml
 from turnout.studies.sources import File, Place, Source, read_source
 
 SHARED = ("problem", "split", "exchange", "faults", "devices", "hubs", "privacy")

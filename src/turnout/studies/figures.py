@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from turnout.core.errors import UserError
 from turnout.core.records import config
 from turnout.engines.metrics import NAMES
-from turnout.experiment.config import flatten
+from turnout.experiment.toml_file import flatten
 from turnout.report.format import LINEAR, METRICS
 from turnout.studies.sources import Place
 

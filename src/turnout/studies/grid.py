@@ -9,7 +9,9 @@ from typing import Any
 
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
-from turnout.experiment.config import Experiment, Reader, flatten
+from turnout.experiment.config import Reader
+from turnout.experiment.experiment import Experiment
+from turnout.experiment.toml_file import flatten
 from turnout.problems.base import Problem
 from turnout.studies.declaration import Declaration
 from turnout.studies.sources import Place, Source

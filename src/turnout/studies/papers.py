@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.core.errors import UserError, unknown
-from turnout.experiment.config import read_toml
+from turnout.experiment.toml_file import read_toml
 from turnout.studies.sources import Source, read_source
 
 PAPERS = Path(__file__).parents[1] / "papers"

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 
 from turnout.engines.sweep import set_leaves
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.experiment.groups_spec import GroupsSpec
 from turnout.runs.setup import EXCHANGE_BYTES
 from turnout.studies.cases import Case, Cases

@@ -8,7 +8,8 @@ from typing import Any
 from turnout.accounting.prices import Exchanges, Price
 from turnout.core.errors import UserError, unknown
 from turnout.core.named_class import named_function
-from turnout.experiment.config import Reader, flatten
+from turnout.experiment.config import Reader
+from turnout.experiment.toml_file import flatten
 from turnout.studies.declaration import Claim, Declaration, Method, Reporting, Tuning
 from turnout.studies.figures import read_figures
 from turnout.studies.goals import Goal

@@ -13,7 +13,7 @@ from turnout.core.errors import UserError
 from turnout.engines.metrics import NAMES
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.build import options_of
-from turnout.experiment.config import Experiment
+from turnout.experiment.experiment import Experiment
 from turnout.runs.hub_layout import with_hubs
 from turnout.runs.setup import bind, fit, scope
 from turnout.studies.cases import Case, Cases

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from turnout.core.errors import UserError
-from turnout.experiment.config import line_of, read_toml
+from turnout.experiment.toml_file import line_of, read_toml
 
 PARTS = ("problems", "methods")
 """The subfolders of a study's folder; the name of a file in them is its key."""

@@ -17,7 +17,8 @@ from turnout.engines.flower.greeting import handshake
 from turnout.engines.flower.mailbox import Mailbox
 from turnout.engines.flower.server_connection import flower_run
 from turnout.experiment.build import build, session_of
-from turnout.experiment.config import Experiment, read
+from turnout.experiment.config import read
+from turnout.experiment.experiment import Experiment
 from turnout.federation.handshake import handshake_of
 from turnout.io.atomic import write
 
