@@ -175,9 +175,10 @@ def test_a_sum_is_decrypted_by_the_member_whose_turn_it_is():
 @given(st.integers(0, 2**40), st.integers(0, 2**31 - 1), st.integers(0, 10**7))
 def test_long_times_do_not_overflow(size, queries, repeats):
     fleet = t.Devices(0.5, latency=1.0, bandwidth_up=1.0).bind(1)
-    one = np.ones(1, bool)
-    with jax.disable_jit():
-        low, high = fleet.exchange(np.zeros(1, int), one, one, np.array([queries]), np.array([repeats]), (0, size)).microseconds
+    one = jnp.ones(1, bool)
+    with jax.disable_jit(), jax.enable_x64(True):
+        ids, counts = jnp.zeros(1, int), (jnp.array([queries]), jnp.array([repeats]))
+        low, high = fleet.exchange(ids, one, one, *counts, (0, size)).microseconds
     exact = (1 + repeats) * (10**6 + 500_000 * queries + 10**6 * size)
     counted = int(low) + (int(high) << 32)
     assert counted == exact if exact < 2**50 else 2**49 < counted < 2**53

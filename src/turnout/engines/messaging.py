@@ -163,7 +163,8 @@ class MessageAsk(AsyncAsk):
             again = np.asarray(losses) * self._repeats + repeats
             site = Site("", method, cohort.selection, bytes_down=payload(messages[0]), bytes_up=payload(sent))
             parts = by_rank(site, self.cut, cohort, messages[0], () if encrypted else expected)
-            usable = np.asarray(timed(self.job.fleet, cohort, usable, queries, again, parts).on_time)
+            on_time = timed(self.job.fleet, cohort, jnp.asarray(usable), queries, jnp.asarray(again, "int32"), parts).on_time
+            usable = np.asarray(on_time)
         used = np.flatnonzero(usable).tolist()
         if encrypted:
             total = self._decrypted({ids[place]: trees[place] for place in used}, expected)

@@ -32,7 +32,7 @@ class Point:
     key: Any = None
 
 
-def of_rows(order: str, problem, rows: PyTree, weights: Float[Array, " b"]) -> Callable:
+def of_rows(order: str, problem, rows: PyTree, weights: Float[Array | np.ndarray, " b"]) -> Callable:
     """Return the function of x that the oracle `order` is of: sum_r weights_r losses_r(x), or that of what rows are counted.
 
     For "training" it also returns the statistics after this pass, times the sum of the weights; for "accuracy" it is the sum over
@@ -65,7 +65,7 @@ def of_rest(order: str, problem) -> Callable:
     return problem.regulariser
 
 
-def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
+def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array | np.ndarray, " b"]) -> Float[Array, ""]:
     """Return sum_r weights_r losses_r(x) over a batch of b rows.
 
     Args:
@@ -83,7 +83,9 @@ def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> F
     return weights @ losses
 
 
-def training_sum(problem, x: Point, rows: PyTree, weights: Float[Array, " b"]) -> tuple[Float[Array, ""], dict[str, Array]]:
+def training_sum(
+    problem, x: Point, rows: PyTree, weights: Float[Array | np.ndarray, " b"]
+) -> tuple[Float[Array, ""], dict[str, Array]]:
     """Return sum_r weights_r losses_r(x) in training, and the statistics after this pass times the sum of the weights.
 
     Args:
@@ -97,7 +99,7 @@ def training_sum(problem, x: Point, rows: PyTree, weights: Float[Array, " b"]) -
     return weights @ losses, {name: share.astype(leaf.dtype) * leaf for name, leaf in statistics.items()}
 
 
-def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
+def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array | np.ndarray, " b"]) -> Float[Array, ""]:
     """Return sum_r weights_r correct_r(x) over a batch of b rows.
 
     Args:
@@ -132,7 +134,7 @@ def _named(value) -> str:
     return f"a {type(value).__name__}"
 
 
-def sum_in_chunks(problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:
+def sum_in_chunks(problem, rows: PyTree, weights: Float[Array | np.ndarray, " b"], part: Callable) -> PyTree:
     """Return the sum of `part(rows, weights)` over chunks of at most `problem.rows_at_once` of b rows of one client.
 
     Args:
