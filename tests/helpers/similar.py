@@ -67,6 +67,11 @@ def gap(problem: t.Quadratic, x: np.ndarray) -> float:
     return float(away @ np.tensordot(weights(problem), problem.rows[0], 1) @ away / 2)
 
 
+def least_curvature(problem: t.Quadratic) -> float:
+    """mu of f."""
+    return float(np.linalg.eigvalsh(np.tensordot(weights(problem), problem.rows[0], 1))[0])
+
+
 def tilted(problem: t.Quadratic, i: int, linear, weight: float, centre) -> np.ndarray:
     """argmin_w f_i(w) - <w, linear> + (weight / 2) |w - centre|^2."""
     matrices, vectors = problem.rows
