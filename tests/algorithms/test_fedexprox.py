@@ -26,8 +26,8 @@ def envelopes(problem, x) -> np.ndarray:
     """M_i(x) - inf f_i [n]."""
     points = np.array([tilted(problem, i, 0.0, 1 / GAMMA, x) for i in range(CLIENTS)])
     matrices, vectors = problem.rows
-    values = np.einsum("ni,nij,nj->n", points, matrices, points) / 2 - np.einsum("ni,ni->n", vectors, points)
-    return values - least(problem) + np.sum((points - x) ** 2, axis=1) / (2 * GAMMA)
+    away = points - np.linalg.solve(matrices, vectors[..., None])[..., 0]
+    return np.einsum("ni,nij,nj->n", away, matrices, away) / 2 + np.sum((points - x) ** 2, axis=1) / (2 * GAMMA)
 
 
 def smoothness(problem) -> float:

@@ -73,9 +73,9 @@ ONE_SEED = ("ef21-top-k", "ef21-sign", "clag-clag", "clag-lag")
 @pytest.mark.everything
 @pytest.mark.parametrize("number", range(10))
 @pytest.mark.parametrize("name", THEOREMS)
-def test_the_mean_over_seeds_is_below_the_bound(name, number, record_property):
+def test_the_mean_over_seeds_is_below_the_bound(name, number):
     theorem, problem = THEOREMS[name]
-    record_property("share", theorem(problem(number)).check_long(seeds=1 if name in ONE_SEED else SEEDS))
+    theorem(problem(number)).check_long(seeds=1 if name in ONE_SEED else SEEDS)
 
 
 @pytest.mark.everything
@@ -158,7 +158,8 @@ def on_fednl_ls(number: int) -> None:
 
 
 def on_fednl_cr(number: int) -> None:
-    gaps = fednl.check_cubic(ten.logistic(number), 20 * np.ones(5))
+    """From a start where Hessians have no equal eigenvalues, of which a codec takes any."""
+    gaps = fednl.check_cubic(ten.logistic(number), 3 * np.ones(5), "top-4")
     assert gaps[-1] < gaps[0] / 2
 
 
