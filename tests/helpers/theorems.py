@@ -44,7 +44,7 @@ class Theorem:
         assert errors[-1] < errors[0] / fall
         return float(np.max(errors / bound))
 
-    def check_long(self, seeds: int, most: int = 240) -> float:
+    def check_long(self, seeds: int, most: int) -> float:
         """`check` until the bound is a tenth of the first, or for about `most` rounds."""
         every = int(np.ceil(min(most, np.log(0.1) / np.log(self.rate)) / ROWS))
         return self.check(ROWS * every, seeds, every)
@@ -76,10 +76,10 @@ class LocalTheorem:
         assert np.mean(errors[:, -1]) < np.mean(errors[:, 0]) / fall
         return float(np.max(np.mean(ratios, axis=0)))
 
-    def check_long(self, seeds: int, most: int = 240) -> float:
-        """`check` until the bound is a tenth of the first on average, or for about `most` rounds."""
+    def check_long(self, seeds: int, most: int) -> float:
+        """`check` until the bound is a hundredth of the first on average, or for about `most` rounds."""
         p = float(bind(self.algorithm, self.problem).probability)
-        every = int(np.ceil(min(most, p * np.log(0.1) / np.log(self.rate)) / ROWS))
+        every = int(np.ceil(min(most, p * np.log(0.01) / np.log(self.rate)) / ROWS))
         return self.check(ROWS * every, seeds, every)
 
 

@@ -66,6 +66,9 @@ THEOREMS = {
 }
 """The theorem of a problem, and the ten problems."""
 
+ROUNDS = {"svrp": 1200}
+"""At most, where not 240: its steps are short where Hessians differ much."""
+
 ONE_SEED = ("ef21-top-k", "ef21-sign", "clag-clag", "clag-lag")
 """Methods that draw nothing."""
 
@@ -74,8 +77,13 @@ ONE_SEED = ("ef21-top-k", "ef21-sign", "clag-clag", "clag-lag")
 @pytest.mark.parametrize("number", range(10))
 @pytest.mark.parametrize("name", THEOREMS)
 def test_the_mean_over_seeds_is_below_the_bound(name, number):
+    largest_share(name, number)
+
+
+def largest_share(name: str, number: int) -> float:
+    """Check a theorem on a problem, and return the largest share of the bound that was needed."""
     theorem, problem = THEOREMS[name]
-    theorem(problem(number)).check_long(seeds=1 if name in ONE_SEED else SEEDS)
+    return theorem(problem(number)).check_long(seeds=1 if name in ONE_SEED else SEEDS, most=ROUNDS.get(name, 240))
 
 
 @pytest.mark.everything
@@ -84,7 +92,7 @@ def test_much_longer_steps_break_the_bound(name):
     """A hundred times the step of theory, on the first problem."""
     theorem, problem = THEOREMS[name]
     with pytest.raises(AssertionError):
-        theorem(problem(0)).with_lr(100.0).check_long(seeds=4)
+        theorem(problem(0)).with_lr(100.0).check_long(seeds=4, most=240)
 
 
 def on_afl(number: int) -> None:
