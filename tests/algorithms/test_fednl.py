@@ -323,9 +323,7 @@ def check_cubic(problem, start, name="rank-1", rounds=150) -> np.ndarray:
     """Return f(x) - f(x*), which falls as promised in each round."""
     best, constant, all_of_them = optimum(problem), lipschitz(problem), everyone(problem)
     xs, distances = zip(*cr_program(problem, rounds * [all_of_them], name, start, constant), strict=True)
-    trace = t.run(
-        t.FedNlCr(t.Full(), CODECS[name], constant, first="zero"), problem, rounds=rounds, start=start, every=rounds
-    )
+    trace = t.run(t.FedNlCr(t.Full(), CODECS[name], constant, first="zero"), problem, rounds=rounds, start=start, every=rounds)
     np.testing.assert_allclose(trace.x, xs[-1], rtol=0, atol=1e-10 * max(1.0, np.linalg.norm(xs[-1])))
     gaps = np.array([client_sum(client_value, problem, all_of_them, x) for x in (*xs, best)])
     gaps = gaps[:-1] - gaps[-1]

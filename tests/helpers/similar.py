@@ -44,7 +44,7 @@ def flat(curvature: float) -> t.Quadratic:
 
 def weights(problem: t.Quadratic) -> np.ndarray:
     """lambda_i [n]."""
-    return EQUAL if problem.population.weights is None else np.asarray(problem.population.weights)
+    return np.asarray(problem.population.shares)
 
 
 def optimum(problem: t.Quadratic) -> np.ndarray:

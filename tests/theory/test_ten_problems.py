@@ -2,7 +2,7 @@
 
 The bounds are those of the methods' own tests, which are imported. Where a bound is on an expectation, the mean over the seeds is
 compared with it: as it is, or with five standard errors where it is about a number of local steps that the seed decides, since
-such bounds are tight (`LocalTheorem`). The others hold for each seed and in each round.
+such bounds are tight (`LocalTheorem`). Of the others most hold for each seed and in each round.
 """
 
 from functools import partial
@@ -32,12 +32,16 @@ from tests.algorithms import test_locodl as locodl
 from tests.algorithms import test_pointsaga as pointsaga
 from tests.algorithms import test_proxskipvr as proxskipvr
 from tests.algorithms import test_randprox as randprox
+from tests.algorithms import test_scafflix as scafflix
 from tests.algorithms import test_sdane as sdane
 from tests.algorithms import test_shed as shed
 from tests.algorithms import test_svrp as svrp
 from tests.algorithms import test_tamuna as tamuna
 from tests.helpers import ten_problems as ten
-from tests.helpers.similar import optimum
+from tests.helpers.similar import Exact, optimum
+from tests.theory import test_feddcd as feddcd
+from tests.theory import test_theory as theory
+from turnout.theory.constants import constants_of
 from turnout.theory.dissimilarity import exact
 
 SEEDS = 40
@@ -145,6 +149,25 @@ def on_gradskip(number: int) -> None:
     assert max(known.falls()) <= known.rate * (1 + 1e-12)
 
 
+def on_sppm(number: int) -> None:
+    """Newton's method solves the cohorts' problems, which are quadratic."""
+    problem = even(number, clients=8, dimension=3)
+    gammas = [factor / float(min(problem.constants().convexity)) for factor in (0.1, 1.0, 10.0)]
+    theory.check_sppm(t.Sppm(t.Nice(2), t.solvers.Newton(), 1.0, inner=2), problem, gammas, SEEDS)
+
+
+def on_feddcd(number: int) -> None:
+    problem = few(number, equal=True)
+    for algorithm in (t.FedDcd(t.Subsets(feddcd.SETS, feddcd.CHANCES), Exact(), lr=0.9), t.AccFedDcd(t.Nice(3), Exact())):
+        feddcd.check_handed_out(algorithm, problem, constants_of(problem, t.Nice(3)), rounds=240, every=8, seeds=SEEDS, fall=2)
+
+
+def on_scafflix(number: int) -> None:
+    problem = ten.quadratic(number, clients=6, dimension=3)
+    p = float(np.sqrt(min(problem.constants().convexity / problem.constants().smoothness)))
+    scafflix.check_psi(scafflix.Plain(problem, np.ones(6), p), SEEDS, rounds=8)
+
+
 def on_fednl(number: int) -> None:
     problem = ten.logistic(number)
     for name, codec in fednl.CODECS.items():
@@ -180,6 +203,9 @@ def on_bl(number: int) -> None:
 
 
 OTHERS = {
+    "sppm": on_sppm,
+    "feddcd": on_feddcd,
+    "scafflix": on_scafflix,
     "afl": on_afl,
     "dane": on_dane,
     "aide": on_aide,
@@ -199,11 +225,12 @@ OTHERS = {
     "shed": lambda number: shed.check_shed(ten.quadratic(number, clients=12, dimension=5)),
     "disco": lambda number: disco.check_disco(ten.logistic(number), 3 * np.ones(5)),
 }
-"""Inequalities of every round, which hold for each seed."""
+"""Of other forms."""
 
 
 @pytest.mark.everything
+@pytest.mark.filterwarnings("ignore:a client takes part")
 @pytest.mark.parametrize("number", range(10))
 @pytest.mark.parametrize("name", OTHERS)
-def test_every_round_is_as_promised(name, number):
+def test_what_is_promised_in_other_words_holds(name, number):
     OTHERS[name](number)
