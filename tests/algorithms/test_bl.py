@@ -26,7 +26,7 @@ def narrow(seed=4, mu=MU, equal=False) -> t.Problem:
     features = np.concatenate([generator.normal(size=(m, len(span))) @ span for m, span in zip(sizes, spans, strict=True)])
     labels = np.where(features @ generator.normal(size=D) + generator.normal(size=len(features)) > 0, 1.0, -1.0)
     split = Split(np.arange(len(labels)), np.concatenate([[0], np.cumsum(sizes)]))
-    return t.Logistic.of(Dataset("made", features, labels), split, mu=mu, weights=None if equal else sizes / sizes.sum())
+    return t.Logistic.of(Dataset("made", features, labels), split, mu=mu, weights=np.ones(6) if equal else sizes.astype(float))
 
 
 def data_part(problem, i, x) -> np.ndarray:

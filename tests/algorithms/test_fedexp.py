@@ -55,6 +55,7 @@ def check_fedexp(problem, common, lr, rounds) -> tuple[list, list]:
         promised = eta * (shares @ np.sum(moves**2, axis=1) - eta * mean @ mean)
         assert -1e-12 * last <= promised <= last - new + 1e-12 * distances[0]
         etas.append(eta)
+    assert distances[-1] < distances[0] / 2
     return states, etas
 
 

@@ -61,6 +61,7 @@ def check_shed(problem) -> np.ndarray:
     for number, (gap, new) in enumerate(zip(gaps, gaps[1:], strict=False), start=1):
         share = min(own[-1] / own[min(number, D - 1)] for own in values)
         assert new <= (1 - share) ** 2 * gap + 1e-13 * max(1.0, gaps[0])
+    assert gaps[-1] < gaps[0] / 100
     return gaps
 
 
