@@ -38,9 +38,9 @@ KINDS = (
 """From clients that are all alike to clients that share little."""
 
 
-def weights_of(number: int, clients: int, equal: bool = False) -> np.ndarray:
+def weights_of(number: int, clients: int) -> np.ndarray:
     """lambda_i [n] of a problem, in a random order."""
-    weights = np.geomspace(1.0, 1.0 if equal else KINDS[number].heaviest, clients)
+    weights = np.geomspace(1.0, KINDS[number].heaviest, clients)
     return np.random.default_rng(number).permutation(weights / weights.sum())
 
 
@@ -56,7 +56,7 @@ def quadratic(
     matrices = scale[:, None, None] * ((1 - share) * own[0] + share * own)
     optima = generator.normal(size=dimension) + spread * generator.normal(size=(clients, dimension))
     vectors = np.einsum("nij,nj->ni", matrices, optima)
-    return t.Quadratic.of(matrices, vectors, weights=weights_of(number, clients, equal))
+    return t.Quadratic.of(matrices, vectors, weights=None if equal else weights_of(number, clients))
 
 
 SIZES = np.array([3, 8, 40, 8, 8, 1, 3, 60, 8, 8, 3, 3])

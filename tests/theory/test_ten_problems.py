@@ -70,7 +70,7 @@ THEOREMS = {
 }
 """The theorem of a problem, and the ten problems."""
 
-ROUNDS = {"svrp": 1200}
+ROUNDS = {"svrp": 3000}
 """At most, where not 240: its steps are short where Hessians differ much."""
 
 ONE_SEED = ("ef21-top-k", "ef21-sign", "clag-clag", "clag-lag")
@@ -153,7 +153,8 @@ def on_sppm(number: int) -> None:
     """Newton's method solves the cohorts' problems, which are quadratic."""
     problem = even(number, clients=8, dimension=3)
     gammas = [factor / float(min(problem.constants().convexity)) for factor in (0.1, 1.0, 10.0)]
-    theory.check_sppm(t.Sppm(t.Nice(2), t.solvers.Newton(), 1.0, inner=2), problem, gammas, SEEDS)
+    for algorithm in (t.Sppm(t.Nice(2), t.solvers.Newton(), 1.0, inner=2), t.FedProxSppm(t.Nice(3), gamma=1.0, solver=Exact())):
+        theory.check_sppm(algorithm, problem, gammas, SEEDS)
 
 
 def on_feddcd(number: int) -> None:

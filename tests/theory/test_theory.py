@@ -164,9 +164,8 @@ def test_a_run_of_sppm_stays_below_theorem_1(problem, sampler):
 
 
 def check_sppm(algorithm, problem, gammas, seeds):
-    """Require the mean over the seeds, four standard errors less, to be within theorem 1 for each gamma; return the shares."""
-    sampler, shares = algorithm.sampler, []
-    known = constants_of(problem, bind(sampler, problem))
+    """Require the mean over the seeds, four standard errors less, to be within theorem 1, or 2 of FedProxSppm, for each gamma."""
+    sampler, known = bind(algorithm.sampler, problem), constants_of(problem, bind(algorithm.sampler, problem))
     swept = t.sweep(
         algorithm,
         problem,
@@ -178,10 +177,12 @@ def check_sppm(algorithm, problem, gammas, seeds):
     errors = np.stack([trace.columns["distance"] for trace in swept.traces]).reshape(len(gammas), seeds, 10)
     np.testing.assert_allclose(errors[:, :, 0], known.distance2)
     for gamma, measured in zip(gammas, errors, strict=True):
-        bound = theorem_1(np.arange(10), gamma, known.mu, known.sigma2, known.distance2)
+        if isinstance(algorithm, t.FedProxSppm):
+            q = cohort_mean_weights(sampler, problem.population)
+            bound = theorem_2(np.arange(10), gamma, known.convexity, q, known.gradient_norms2, known.distance2)
+        else:
+            bound = theorem_1(np.arange(10), gamma, known.mu, known.sigma2, known.distance2)
         assert np.all(confident(measured) <= bound * (1 + 1e-9))
-        shares.append(np.max(measured.mean(0) / bound))
-    return shares
 
 
 @pytest.mark.parametrize("epsilon_share", [0.05, 0.3, 2.0])
