@@ -86,8 +86,9 @@ class LocalTheorem:
 def steps_of(clients: int, probability: float, rounds: int, seeds: int) -> np.ndarray:
     """T [seeds, 1 + rounds] after 0, 1, ... rounds of an algorithm whose communications come by a coin."""
 
-    def drawn(seed, number):
+    def drawn(number, seed):
         return jax.random.geometric(jax.random.fold_in(Seeds.of(seed).exchange(number, 0), clients), probability)
 
-    each = jax.vmap(jax.vmap(drawn, (None, 0)), (0, None))(np.arange(seeds), np.arange(1, rounds + 1))
+    of_rounds = jax.vmap(drawn, (0, None))
+    each = [of_rounds(np.arange(1, rounds + 1), seed) for seed in range(seeds)]
     return np.cumsum(np.pad(np.asarray(each, float), ((0, 0), (1, 0))), axis=1)
