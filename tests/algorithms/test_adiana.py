@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.algorithms.test_compressed import EvenPlaces, Known, assert_below, even_places
+from tests.algorithms.test_compressed import EvenPlaces, Known, even_places, weighted
 from tests.algorithms.test_references import cohorts
 from tests.helpers.examples import small
 from tests.helpers.gradients import client_gradient
+from tests.helpers.theorems import Theorem
 from turnout.core.seeds import Seeds
 from turnout.theory.compression import adiana_steps, cohort_variance
 
@@ -47,19 +48,22 @@ CODECS = {
 """Sampler, codec and alpha = min_i p_i / (1 + omega)."""
 
 
-@pytest.mark.tiers(quick=[], slow=["rand-k"])
-@pytest.mark.parametrize("name", CODECS)
-def test_the_gap_falls_at_the_rate_of_the_proof(name):
-    (sampler, codec, alpha), known = CODECS[name], Known()
-    lr, p, mu = adiana_steps(known.problem, sampler, codec)
-    v, largest = cohort_variance(known.problem, sampler, codec), np.max(known.problem.constants().smoothness)
+def adiana_theorem(name, problem) -> Theorem:
+    (sampler, codec, alpha), known = CODECS[name], Known(problem)
+    lr, p, mu = adiana_steps(problem, sampler, codec)
+    v, largest = cohort_variance(problem, sampler, codec), np.max(known.smoothness)
     assert mu == pytest.approx(known.mu) and lr <= min(1 / 2, 1 / (16 * v * (1 + 4 * p / alpha) ** 2)) / largest * (1 + 1e-12)
     theta = min(1 / 4, np.sqrt(lr * mu / p))
     gamma = lr / (2 * (theta + lr * mu))
     tau, factor = min(theta * p / 2, gamma * mu, alpha / 4), 2 * gamma * (1 - gamma * mu) / theta
     first = known.gap * (1 + 1 / (2 * (p - tau))) + 8 * lr * v / alpha * known.shares @ np.sum(known.start**2, axis=1)
-    errors = known.errors(t.Adiana(sampler, codec), "gap", rounds=400)
-    assert_below(errors, first + known.x @ known.x / factor, 1 - tau)
+    return Theorem(problem, t.Adiana(sampler, codec), "gap", first + known.x @ known.x / factor, 1 - tau)
+
+
+@pytest.mark.tiers(quick=[], slow=["rand-k"])
+@pytest.mark.parametrize("name", CODECS)
+def test_the_gap_falls_at_the_rate_of_the_proof(name):
+    adiana_theorem(name, weighted()).check(rounds=400, seeds=8)
 
 
 @pytest.mark.slow

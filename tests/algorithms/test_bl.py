@@ -18,15 +18,15 @@ CODECS = {"rank-1": C.Eigenpairs(rank=1), "top-4": C.TopK(count=4)}
 
 
 @cache
-def narrow() -> t.Problem:
+def narrow(seed=4, mu=MU, equal=False) -> t.Problem:
     """Six clients whose rows span two or three of six dimensions, each others."""
-    generator = np.random.default_rng(4)
+    generator = np.random.default_rng(seed)
     sizes = np.array([2, 3, 9, 20, 3, 9])
     spans = [generator.normal(size=(2 if k == 4 else 3, D)) for k in range(6)]
     features = np.concatenate([generator.normal(size=(m, len(span))) @ span for m, span in zip(sizes, spans, strict=True)])
     labels = np.where(features @ generator.normal(size=D) + generator.normal(size=len(features)) > 0, 1.0, -1.0)
     split = Split(np.arange(len(labels)), np.concatenate([[0], np.cumsum(sizes)]))
-    return t.Logistic.of(Dataset("made", features, labels), split, mu=MU, weights=sizes.astype(float))
+    return t.Logistic.of(Dataset("made", features, labels), split, mu=mu, weights=np.ones(6) if equal else sizes.astype(float))
 
 
 def data_part(problem, i, x) -> np.ndarray:

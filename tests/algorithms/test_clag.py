@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.algorithms.test_compressed import Known, assert_below, top_two
+from tests.algorithms.test_compressed import Known, top_two, weighted
 from tests.algorithms.test_references import cohorts
 from tests.helpers.examples import small
 from tests.helpers.gradients import client_gradient
+from tests.helpers.theorems import Theorem
 from turnout.theory.compression import ef21_step
 
 ROUNDS, LR = 50, 0.05
@@ -59,17 +60,20 @@ CASES = {"clag": (t.codecs.TopK(count=3), 0.5, 4.0), "lag": (t.codecs.Identity()
 """Codec, alpha and trigger."""
 
 
+def clag_theorem(name, problem) -> Theorem:
+    (codec, alpha, trigger), known = CASES[name], Known(problem)
+    lr, theta = ef21_step(problem, t.Full(), codec, trigger), 1 - np.sqrt(1 - alpha)
+    root = np.sqrt(2 * max((1 - alpha) / theta, trigger) / theta)
+    theirs = 1 / (known.shares @ known.smoothness + np.sqrt(known.shares @ known.smoothness**2) * root)
+    assert lr == pytest.approx(min(theirs, theta / (2 * known.mu))) and lr <= ef21_step(problem, t.Full(), codec)
+    first = known.gap + lr / theta * known.shares @ np.sum(known.start**2, axis=1)
+    return Theorem(problem, t.Clag(t.Full(), codec, trigger=trigger), "gap", first, 1 - lr * known.mu)
+
+
 @pytest.mark.tiers(longer=["lag"], slow=["clag"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_gap_falls_at_the_theorems_rate(name):
-    (codec, alpha, trigger), known = CASES[name], Known()
-    lr, theta = ef21_step(known.problem, t.Full(), codec, trigger), 1 - np.sqrt(1 - alpha)
-    constants = np.asarray(known.problem.constants().smoothness)
-    root = np.sqrt(2 * max((1 - alpha) / theta, trigger) / theta)
-    theirs = 1 / (known.shares @ constants + np.sqrt(known.shares @ constants**2) * root)
-    assert lr == pytest.approx(min(theirs, theta / (2 * known.mu))) and lr <= ef21_step(known.problem, t.Full(), codec)
-    first = known.gap + lr / theta * known.shares @ np.sum(known.start**2, axis=1)
-    assert_below(known.errors(t.Clag(t.Full(), codec, trigger=trigger), "gap", seeds=1, rounds=300), first, 1 - lr * known.mu)
+    clag_theorem(name, weighted()).check(rounds=300)
 
 
 def test_cohorts_need_a_step_size():

@@ -1,5 +1,7 @@
 """EF21, DIANA, EF-BV and MARINA against plain programs of their papers, and against the rates of their theorems."""
 
+from functools import cache
+
 import jax
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import turnout as t
 from tests.algorithms.test_references import cohorts
 from tests.helpers.examples import network, small
 from tests.helpers.gradients import client_gradient
+from tests.helpers.theorems import Theorem
 from turnout.theory.compression import cohort_variance, ef21_step, efbv_steps
 from turnout.theory.designs import inclusion
 
@@ -102,32 +105,26 @@ def test_a_run_is_its_numpy_program(name, sampler):
     np.testing.assert_allclose(trace.x, program(small(), SAMPLERS[sampler], trace), atol=1e-12)
 
 
-class Known:
-    """A quadratic with weights, its minimiser, mu and the first errors."""
+@cache
+def weighted() -> t.Quadratic:
+    """Ten clients with weights from 1 to 2."""
+    made, weights = t.Quadratic.random(10, 6, seed=5), np.linspace(1, 2, 10)
+    return t.Quadratic.of(*made.rows, weights=weights / weights.sum())
 
-    def __init__(self):
-        made = t.Quadratic.random(10, 6, seed=5)
-        weights = np.linspace(1, 2, 10)
-        self.problem = t.Quadratic.of(*made.rows, weights=weights / weights.sum())
-        self.shares = np.asarray(self.problem.population.shares)
-        matrices, vectors = (np.asarray(part) for part in self.problem.rows)
+
+class Known:
+    """The minimiser of a quadratic, mu and the first errors."""
+
+    def __init__(self, problem: t.Quadratic):
+        self.shares = np.asarray(problem.population.shares)
+        matrices, vectors = (np.asarray(part) for part in problem.rows)
         matrix, vector = np.tensordot(self.shares, matrices, 1), self.shares @ vectors
         self.x = np.linalg.solve(matrix, vector)
         self.gap = vector @ self.x / 2
         self.start = vectors
         self.at_optimum = matrices @ self.x - vectors
-        self.mu = float(self.shares @ np.asarray(self.problem.constants().convexity))
-
-    def errors(self, algorithm, metric, rounds=150, seeds=8) -> np.ndarray:
-        """The mean of a metric over seeds, after 0, 1, ... rounds."""
-        traces = t.sweep(algorithm, self.problem, {}, seeds=range(seeds), rounds=rounds, metrics=(metric,)).traces
-        return np.mean([trace.columns[metric] for trace in traces], axis=0)
-
-
-def assert_below(errors, first, rate):
-    """Require E_t <= rate^t first, and that the run got there by falling."""
-    assert np.all(errors <= first * rate ** np.arange(errors.size) * (1 + 1e-9) + 1e-13)
-    assert errors[-1] < errors[0] / 2
+        self.mu = float(self.shares @ np.asarray(problem.constants().convexity))
+        self.smoothness = np.asarray(problem.constants().smoothness)
 
 
 EF21_RATES = {
@@ -139,18 +136,21 @@ EF21_RATES = {
 """Sampler, codec, and alpha times the probability to take part."""
 
 
-@pytest.mark.tiers(quick=[], longer=["participation"])
-@pytest.mark.parametrize("name", EF21_RATES)
-def test_ef21_falls_at_the_theorems_rate(name):
-    (sampler, codec, alpha), known = EF21_RATES[name], Known()
-    lr, theta = ef21_step(known.problem, sampler, codec), 1 - np.sqrt(1 - alpha)
-    constants = np.asarray(known.problem.constants().smoothness)
+def ef21_theorem(name, problem) -> Theorem:
+    (sampler, codec, alpha), known = EF21_RATES[name], Known(problem)
+    lr, theta = ef21_step(problem, sampler, codec), 1 - np.sqrt(1 - alpha)
     root = np.sqrt(2 * (1 - alpha)) / theta
-    theirs = 1 / (known.shares @ constants + np.sqrt(known.shares @ constants**2) * root)
+    theirs = 1 / (known.shares @ known.smoothness + np.sqrt(known.shares @ known.smoothness**2) * root)
     assert lr == pytest.approx(min(theirs, theta / (2 * known.mu)))
     # g_i begins as C(grad f_i(x_0)), of clients in the first cohort.
     first = known.gap + lr / theta * (1 - alpha) * known.shares @ np.sum(known.start**2, axis=1)
-    assert_below(known.errors(t.Ef21(sampler, codec), "gap"), first, 1 - lr * known.mu)
+    return Theorem(problem, t.Ef21(sampler, codec), "gap", first, 1 - lr * known.mu)
+
+
+@pytest.mark.tiers(quick=[], longer=["participation"])
+@pytest.mark.parametrize("name", EF21_RATES)
+def test_ef21_falls_at_the_theorems_rate(name):
+    ef21_theorem(name, weighted()).check(rounds=150, seeds=8)
 
 
 UNBIASED = {
@@ -161,16 +161,19 @@ UNBIASED = {
 """Sampler, codec and omega; QSGD's scale is rounded up to bfloat16."""
 
 
+def diana_theorem(name, problem) -> Theorem:
+    (sampler, codec, omega), known = UNBIASED[name], Known(problem)
+    p, v = np.min(inclusion(sampler, problem.population)), cohort_variance(problem, sampler, codec)
+    assert v == pytest.approx(known.shares.max() * (omega if p == 1 else (1 + omega) / p))
+    lr = 1 / (np.max(known.smoothness) * (1 + 6 * v))
+    first = known.x @ known.x + 4 * v * (1 + omega) / p * lr**2 * known.shares @ np.sum(known.at_optimum**2, axis=1)
+    return Theorem(problem, t.Diana(sampler, codec), "distance", first, max(1 - lr * known.mu, 1 - p / (1 + omega) / 2))
+
+
 @pytest.mark.tiers(quick=[], longer=["rand-k"])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_diana_falls_at_the_theorems_rate(name):
-    (sampler, codec, omega), known = UNBIASED[name], Known()
-    p, v = np.min(inclusion(sampler, known.problem.population)), cohort_variance(known.problem, sampler, codec)
-    assert v == pytest.approx(known.shares.max() * (omega if p == 1 else (1 + omega) / p))
-    lr = 1 / (np.max(known.problem.constants().smoothness) * (1 + 6 * v))
-    first = known.x @ known.x + 4 * v * (1 + omega) / p * lr**2 * known.shares @ np.sum(known.at_optimum**2, axis=1)
-    rate = max(1 - lr * known.mu, 1 - p / (1 + omega) / 2)
-    assert_below(known.errors(t.Diana(sampler, codec), "distance"), first, rate)
+    diana_theorem(name, weighted()).check(rounds=150, seeds=8)
 
 
 EFBV_FACTORS = {
@@ -181,17 +184,20 @@ EFBV_FACTORS = {
 """Sampler, codec, r and r_av of the defaults by hand, from the largest lambda_i: omega = 2; omega = 1, p = 1/2; alpha = 1/2."""
 
 
+def efbv_theorem(name, problem) -> Theorem:
+    (sampler, codec, r, average), known = EFBV_FACTORS[name], Known(problem)
+    constants, average = known.smoothness, average(known.shares.max())
+    s = np.sqrt((1 + r) / (2 * r)) - 1
+    lr = 1 / (known.shares @ constants + np.sqrt(known.shares @ constants**2) * np.sqrt(average / r) / s)
+    assert efbv_steps(problem, sampler, codec).lr == pytest.approx(lr)
+    first = known.gap + lr / 2 * average / (s * (1 + s) * r) * known.shares @ np.sum(known.start**2, axis=1)
+    return Theorem(problem, t.EfBv(sampler, codec), "gap", first, max(1 - lr * known.mu, (1 + r) / 2))
+
+
 @pytest.mark.tiers(quick=[], longer=["top-k"], slow=["participation"])
 @pytest.mark.parametrize("name", EFBV_FACTORS)
 def test_efbv_falls_at_the_theorems_rate(name):
-    (sampler, codec, r, average), known = EFBV_FACTORS[name], Known()
-    constants, average = np.asarray(known.problem.constants().smoothness), average(known.shares.max())
-    s = np.sqrt((1 + r) / (2 * r)) - 1
-    lr = 1 / (known.shares @ constants + np.sqrt(known.shares @ constants**2) * np.sqrt(average / r) / s)
-    steps = efbv_steps(known.problem, sampler, codec)
-    assert steps.lr == pytest.approx(lr)
-    first = known.gap + lr / 2 * average / (s * (1 + s) * r) * known.shares @ np.sum(known.start**2, axis=1)
-    assert_below(known.errors(t.EfBv(sampler, codec), "gap"), first, max(1 - lr * known.mu, (1 + r) / 2))
+    efbv_theorem(name, weighted()).check(rounds=150, seeds=8)
 
 
 @pytest.mark.slow
@@ -215,25 +221,27 @@ def test_many_clients_allow_efbv_longer_steps_than_ef21():
     assert steps[100][0] > 3 * steps[1][0] and steps[100][1] == pytest.approx(steps[1][1])
 
 
+def marina_theorem(name, problem) -> Theorem:
+    (sampler, codec, _), known, p = UNBIASED[name], Known(problem), 0.3
+    root = np.sqrt(2 * (1 - p) * cohort_variance(problem, sampler, codec) / p)
+    lr = min(1 / (known.shares @ known.smoothness + np.sqrt(known.shares @ known.smoothness**2) * root), p / (2 * known.mu))
+    return Theorem(problem, t.Marina(sampler, codec, p), "gap", known.gap, 1 - lr * known.mu)
+
+
 @pytest.mark.tiers(quick=[], longer=["participation"])
 @pytest.mark.parametrize("name", UNBIASED)
 def test_marina_falls_at_the_theorems_rate(name):
-    (sampler, codec, _), known, p = UNBIASED[name], Known(), 0.3
-    constants, v = np.asarray(known.problem.constants().smoothness), cohort_variance(known.problem, sampler, codec)
-    root = np.sqrt(2 * (1 - p) * v / p)
-    lr = min(1 / (known.shares @ constants + np.sqrt(known.shares @ constants**2) * root), p / (2 * known.mu))
-    assert_below(known.errors(t.Marina(sampler, codec, p), "gap"), known.gap, 1 - lr * known.mu)
+    marina_theorem(name, weighted()).check(rounds=150, seeds=8)
 
 
 @pytest.mark.tiers(quick=[], longer=["diana", "marina"])
 @pytest.mark.parametrize("make", [t.Ef21, t.Diana, lambda s, c: t.Marina(s, c, 0.5)], ids=["ef21", "diana", "marina"])
 def test_without_compression_all_are_gradient_descent_with_step_1_over_l(make):
-    known = Known()
-    constants = np.asarray(known.problem.constants().smoothness)
-    lr = 1 / (constants.max() if make is t.Diana else known.shares @ constants)
-    trace = t.run(make(t.Full(), t.codecs.Identity()), known.problem, rounds=6)
+    problem, known = weighted(), Known(weighted())
+    lr = 1 / (known.smoothness.max() if make is t.Diana else known.shares @ known.smoothness)
+    trace = t.run(make(t.Full(), t.codecs.Identity()), problem, rounds=6)
     # MARINA with p = 1/2 has a shorter step: p / (2 mu) is more than 1 / L here, so it has the same.
-    np.testing.assert_allclose(trace.x, t.run(t.Gd(t.Full(), lr=lr), known.problem, rounds=6).x, atol=1e-12)
+    np.testing.assert_allclose(trace.x, t.run(t.Gd(t.Full(), lr=lr), problem, rounds=6).x, atol=1e-12)
 
 
 @pytest.mark.slow

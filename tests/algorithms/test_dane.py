@@ -5,7 +5,7 @@ import pytest
 
 import turnout as t
 from tests.algorithms.test_references import cohorts
-from tests.helpers.similar import Exact, flat, gap, optimum, servers, similar, slope, tilted, weights
+from tests.helpers.similar import Exact, flat, gap, least_curvature, optimum, servers, similar, slope, tilted, weights
 
 ROUNDS, LAM, KAPPA, MU, LR = 25, 7.0, 4.0, 0.8, 0.9
 
@@ -57,16 +57,20 @@ def test_aide_is_its_numpy_program():
     np.testing.assert_allclose(t.run(aide, problem, rounds=ROUNDS).x, x, atol=1e-10)
 
 
-@pytest.mark.longer
-def test_quadratics_fall_by_the_map_of_the_paper():
-    problem, best, lam, lr = similar(False), optimum(similar(False)), 1.5, 0.8
-    matrices, shares = problem.rows[0], weights(problem)
+def check_dane(problem, lam, lr, fall) -> None:
+    """Require x - x* to be mapped in each round as the paper says, and to be `fall` times as short in the end."""
+    matrices, shares, best = problem.rows[0], weights(problem), optimum(problem)
     inverse = np.tensordot(shares, np.linalg.inv(matrices + lam * np.eye(4)), 1)
     turn = np.eye(4) - lr * inverse @ np.tensordot(shares, matrices, 1)
     states = servers(t.Dane(t.Full(), Exact(), lam=lam, lr=lr), problem, 20)
     for old, new in zip(states[:-1], states[1:], strict=True):
-        np.testing.assert_allclose(new - best, turn @ (old - best), atol=1e-12)
-    assert np.linalg.norm(states[-1] - best) < 1e-3 * np.linalg.norm(best)
+        np.testing.assert_allclose(new - best, turn @ (old - best), atol=1e-12 * max(1.0, np.linalg.norm(best)))
+    assert np.linalg.norm(states[-1] - best) < np.linalg.norm(best) / fall
+
+
+@pytest.mark.longer
+def test_quadratics_fall_by_the_map_of_the_paper():
+    check_dane(similar(False), lam=1.5, lr=0.8, fall=1000)
 
 
 def test_one_round_is_enough_for_clients_that_are_alike():
@@ -74,15 +78,19 @@ def test_one_round_is_enough_for_clients_that_are_alike():
     np.testing.assert_allclose(t.run(t.Dane(t.Full(), Exact()), problem, rounds=1).x, optimum(problem), atol=1e-12)
 
 
-@pytest.mark.longer
-def test_aide_is_within_catalysts_bound():
-    """Along a flat direction that all clients share, with enough iterations for exact minimisers; DANE alone is slower."""
-    mu, kappa, rounds = 0.02, 1.0, 60
-    problem = flat(mu)
-    hessian = np.tensordot(weights(problem), problem.rows[0], 1)
-    assert np.linalg.eigvalsh(hessian)[0] == pytest.approx(mu)
-    states = servers(t.Aide(t.Full(), Exact(), lam=40.0, kappa=kappa, mu=mu, inner=400), problem, rounds)
+def check_aide(problem, lam, kappa, fall, rounds=60) -> float:
+    """Enough iterations for exact minimisers. Returns the largest share of the bound."""
+    mu = least_curvature(problem)
+    states = servers(t.Aide(t.Full(), Exact(), lam=lam, kappa=kappa, mu=mu, inner=400), problem, rounds)
     gaps = np.array([gap(problem, state.x) for state in states])
     first = gaps[0] + mu / 2 * np.sum((states[0].x - optimum(problem)) ** 2)
-    assert np.all(gaps <= first * (1 - np.sqrt(mu / (mu + kappa))) ** np.arange(rounds + 1) * (1 + 1e-6) + 1e-12)
-    assert gaps[-1] < 1e-3 * gaps[0]
+    bound = first * (1 - np.sqrt(mu / (mu + kappa))) ** np.arange(rounds + 1) * (1 + 1e-6) + 1e-12
+    assert np.all(gaps <= bound) and gaps[-1] < gaps[0] / fall
+    return float(np.max(gaps / bound))
+
+
+@pytest.mark.longer
+def test_aide_is_within_catalysts_bound():
+    """Along a flat direction that all clients share; DANE alone is slower."""
+    assert least_curvature(flat(0.02)) == pytest.approx(0.02)
+    check_aide(flat(0.02), lam=40.0, kappa=1.0, fall=1000)

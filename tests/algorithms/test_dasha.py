@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.algorithms.test_compressed import EvenPlaces, Known, assert_below, even_places
+from tests.algorithms.test_compressed import EvenPlaces, Known, even_places, weighted
 from tests.algorithms.test_references import cohorts
 from tests.helpers.examples import logistic, small
 from tests.helpers.gradients import client_gradient
+from tests.helpers.theorems import Theorem
 from turnout.theory.compression import dasha_step
 from turnout.theory.designs import inclusion
 
@@ -40,29 +41,31 @@ CASES = {"full": (t.Full(), t.codecs.RandK(count=2), 2.0), "participation": (t.N
 """Sampler, codec and omega."""
 
 
-@pytest.mark.tiers(longer=["full"], slow=["participation"])
-@pytest.mark.parametrize("name", CASES)
-def test_the_gap_falls_at_the_theorems_rate(name):
-    (sampler, codec, omega), known = CASES[name], Known()
-    lr, weight = dasha_step(known.problem, sampler, codec), known.shares.max()
+def dasha_theorem(name, problem) -> Theorem:
+    (sampler, codec, omega), known = CASES[name], Known(problem)
+    lr, weight = dasha_step(problem, sampler, codec), known.shares.max()
     squares, mean = known.shares @ np.sum(known.start**2, axis=1), known.shares @ known.start
     if name == "full":
         # After the first round h_i = grad f_i(x_0), of which C is known.
-        a, v, skipped = 1 / (2 * omega + 1), weight * omega, 1
+        a, v, begins = 1 / (2 * omega + 1), weight * omega, 1
         first = v / a * squares + 4 * v * omega * squares
         inverse = np.sqrt(v * (24 * omega + 4))
     else:
-        p, skipped = 1 / 2, 0
+        p, begins = 1 / 2, 0
         a, b = p / (2 * omega + 1), p / (2 - p)
         memory = 48 * b * weight * omega / (p * a) + 8 * weight / p
         first = 2 / b * mean @ mean + memory * squares
         total = 24 * weight * omega / (p * a) + 4 * weight / (b * p) + memory * 2 * (1 - p) / p
         inverse = np.sqrt(2 * total)
-    constants = np.asarray(known.problem.constants().smoothness)
-    theirs = 1 / (known.shares @ constants + np.sqrt(known.shares @ constants**2) * inverse)
+    theirs = 1 / (known.shares @ known.smoothness + np.sqrt(known.shares @ known.smoothness**2) * inverse)
     assert lr == pytest.approx(min(theirs, a / (2 * known.mu)))
-    errors = known.errors(t.Dasha(sampler, codec), "gap", rounds=400)[skipped:]
-    assert_below(errors, known.gap + lr * first, 1 - lr * known.mu)
+    return Theorem(problem, t.Dasha(sampler, codec), "gap", known.gap + lr * first, 1 - lr * known.mu, begins)
+
+
+@pytest.mark.tiers(longer=["full"], slow=["participation"])
+@pytest.mark.parametrize("name", CASES)
+def test_the_gap_falls_at_the_theorems_rate(name):
+    dasha_theorem(name, weighted()).check(rounds=400, seeds=8)
 
 
 @pytest.mark.longer

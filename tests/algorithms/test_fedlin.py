@@ -5,9 +5,9 @@ import pytest
 
 import turnout as t
 from tests.algorithms.test_references import cohorts
-from tests.algorithms.test_scaffold import SHARES, STEPS, optimum, quadratic
+from tests.algorithms.test_scaffold import STEPS, quadratic
 from tests.helpers.gradients import client_gradient
-from tests.helpers.similar import servers
+from tests.helpers.similar import gap, least_curvature, optimum, servers
 
 ROUNDS, LR = 50, 0.05
 
@@ -30,20 +30,22 @@ def test_a_run_is_its_numpy_program(sampler, decay):
     np.testing.assert_allclose(trace.x, x, rtol=0, atol=1e-10)
 
 
-@pytest.mark.longer
-def test_every_round_falls_by_what_theory_promises_whatever_the_numbers_of_steps():
-    """f(x) - f(x*) with everyone, to the optimum."""
-    problem, best = quadratic(), optimum(*quadratic().rows)
-    hessian = np.tensordot(SHARES, problem.rows[0], 1)
-    largest, mu = max(problem.constants().smoothness), np.linalg.eigvalsh(hessian)[0]
+def check_fedlin(problem, rounds=400) -> np.ndarray:
+    """Require f(x) - f(x*) to fall by its factor in each round with everyone; return the states."""
+    largest = float(max(problem.constants().smoothness))
     lr = 1 / (2 * largest)
     s = lr * largest / 2
-    factor = 1 - 2 * lr * mu * (1 - s - s * (1 + s) ** 2)
-    states = np.array(servers(t.FedLin(t.Full(), lr, STEPS), problem, 400))
-    gaps = np.einsum("ri,ij,rj->r", states - best, hessian, states - best) / 2
+    factor = 1 - 2 * lr * least_curvature(problem) * (1 - s - s * (1 + s) ** 2)
+    states = np.array(servers(t.FedLin(t.Full(), lr, STEPS), problem, rounds))
+    gaps = np.array([gap(problem, x) for x in states])
     assert factor < 1
-    assert np.all(gaps[1:] <= factor * gaps[:-1] + 1e-25)
-    np.testing.assert_allclose(states[-1], best, rtol=0, atol=1e-10)
+    assert np.all(gaps[1:] <= factor * gaps[:-1] + 1e-25 * max(1.0, gaps[0])) and gaps[-1] < gaps[0] / 2
+    return states
+
+
+@pytest.mark.longer
+def test_every_round_falls_by_what_theory_promises_whatever_the_numbers_of_steps():
+    np.testing.assert_allclose(check_fedlin(quadratic())[-1], optimum(quadratic()), rtol=0, atol=1e-10)
 
 
 @pytest.mark.slow

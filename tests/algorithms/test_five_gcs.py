@@ -5,6 +5,7 @@ import pytest
 
 import turnout as t
 from tests.helpers.similar import CLIENTS, SHARES, Exact, cohort, full_slope, optimum, similar, slope, tilted, weights
+from tests.helpers.theorems import Theorem
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 from turnout.runs.setup import bind
@@ -40,11 +41,8 @@ def test_a_run_is_its_numpy_program(equal):
     assert totals["vectors_down"] == totals["vectors_up"] == totals["contacts"] == SIZE * ROUNDS
 
 
-@pytest.mark.tiers(quick=[], longer=["6"])
-@pytest.mark.parametrize("size", [2, 6])
-def test_its_bound_holds(size):
-    """The mean over 60 seeds of |x - x*|^2 <= gamma Psi, gamma^2 = m / (n mu L), mu the smallest mu_i of the problem."""
-    problem, rounds = similar(share=0.9), 80
+def gcs_theorem(size, problem) -> Theorem:
+    """|x - x*|^2 <= gamma Psi, gamma^2 = m / (n mu L), mu the smallest mu_i of the problem."""
     mu, largest = min(problem.constants().convexity), max(problem.constants().smoothness)
     gamma = np.sqrt(size / (CLIENTS * mu * largest))
     x = optimum(problem)
@@ -52,11 +50,13 @@ def test_its_bound_holds(size):
     dual_weight = CLIENTS / size * (gamma + 2 / (largest - mu))
     first = x @ x / gamma + dual_weight * np.mean(np.sum(duals**2, axis=1))
     factor = max(1 / (1 + 2 * gamma * mu), 1 - size / CLIENTS * 2 / (2 + gamma * (largest - mu)))
-    algorithm = t.FiveGcs(t.Nice(size), Exact(), float(gamma))
-    traces = t.sweep(algorithm, problem, {}, seeds=range(60), rounds=rounds, every=8, metrics=("distance",)).traces
-    errors = np.mean([trace.columns["distance"] for trace in traces], axis=0)
-    bound = gamma * first * factor ** traces[0].columns["round"]
-    assert np.all(errors <= bound) and bound[-1] < 1e-2 * bound[0]
+    return Theorem(problem, t.FiveGcs(t.Nice(size), Exact(), float(gamma)), "distance", gamma * first, factor)
+
+
+@pytest.mark.tiers(quick=[], longer=["6"])
+@pytest.mark.parametrize("size", [2, 6])
+def test_its_bound_holds(size):
+    gcs_theorem(size, similar(share=0.9)).check(rounds=80, seeds=60, every=8, fall=100)
 
 
 @pytest.mark.tiers(quick=[], slow=["repeat"])

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import turnout as t
+from tests.helpers.theorems import LocalTheorem
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 
@@ -59,37 +60,64 @@ def test_a_run_is_its_algorithm_with_every_coin():
     assert trace.ledger.totals()["queries_total"] == queries
 
 
-def best(problem, p) -> tuple[np.ndarray, float]:
-    """q_i, and the largest lr of the theorem."""
-    smoothness = np.asarray(problem.constants().smoothness)
-    going = (1 - 1 / smoothness) / (1 - 1 / smoothness.max())
-    return going, float(np.min(p**2 / (smoothness * (1 - going * (1 - p**2)))))
+class Known:
+    """p = kappa^(-1/2), the q_i and the largest lr of the theorem, its rate, and Psi."""
+
+    def __init__(self, problem):
+        self.problem, constants = problem, problem.constants()
+        mu, smoothness = np.min(constants.convexity), np.asarray(constants.smoothness)
+        self.p = float(np.sqrt(mu / smoothness.max()))
+        self.going = (1 - mu / smoothness) / (1 - mu / smoothness.max())
+        self.lr = float(np.min(self.p**2 / (smoothness * (1 - self.going * (1 - self.p**2)))))
+        self.rate = 1 - min(self.lr * mu, 1 - self.going.max() * (1 - self.p**2))
+        self.x = np.linalg.solve(problem.rows[0].mean(0), problem.rows[1].mean(0))
+        self.ideal = np.array([slope(problem, i, self.x) for i in range(4)])
+
+    def psi(self, x, h) -> float:
+        return np.sum((x - self.x) ** 2) + (self.lr / self.p) ** 2 * np.sum((h - self.ideal) ** 2)
+
+    def falls(self) -> list[float]:
+        """E Psi over all 32 outcomes of the coins of a local step by Psi, from three states."""
+        generator, falls = np.random.default_rng(3), []
+        for scale in (0.0, 1.0, 30.0):
+            x, h = generator.normal(size=(4, 3)), scale * generator.normal(size=(4, 3))
+            after = 0.0
+            for communicates, *coins in itertools.product((False, True), repeat=5):
+                chance = np.prod(np.where(coins, self.going, 1 - self.going)) * (self.p if communicates else 1 - self.p)
+                step = iterate(self.problem, np.full(4, 0.25), x, h, coins, communicates, self.lr, self.p)
+                after += chance * self.psi(*step)
+            falls.append(after / self.psi(x, h))
+        return falls
+
+    def theorem(self, algorithm) -> LocalTheorem:
+        """Of n |x - x*|^2, which is a part of Psi."""
+        return LocalTheorem(self.problem, algorithm, self.psi(np.zeros((4, 3)), np.zeros((4, 3))) / 4, self.rate)
+
+
+def gradskip_theorem(problem) -> LocalTheorem:
+    known = Known(problem)
+    return known.theorem(t.GradSkip(t.Full(), known.lr, known.p))
+
+
+def scaffnew_theorem(problem) -> LocalTheorem:
+    """lr = 1 / L, with which the rates of both theorems are the same."""
+    known = Known(problem)
+    assert known.lr == pytest.approx(1 / max(problem.constants().smoothness)) and known.rate == pytest.approx(1 - known.p**2)
+    return known.theorem(t.Scaffnew(t.Full(), known.lr, known.p))
 
 
 def test_every_local_step_falls_at_the_theorems_rate():
-    """E Psi over all 32 outcomes of the coins is at most 1 - min(lr mu, 1 - max q_i (1 - p^2)) times Psi, from anywhere."""
-    problem, p = unlike(), 0.1
-    going, lr = best(problem, p)
-    assert lr == pytest.approx(1 / 100) and going.max() == 1
-    rate = 1 - min(lr, 1 - going.max() * (1 - p**2))
-    optimum = np.linalg.solve(problem.rows[0].mean(0), problem.rows[1].mean(0))
-    ideal = np.array([slope(problem, i, optimum) for i in range(4)])
-    psi = lambda x, h: np.sum((x - optimum) ** 2) + (lr / p) ** 2 * np.sum((h - ideal) ** 2)  # noqa: E731
-    generator = np.random.default_rng(3)
-    for scale in (0.0, 1.0, 30.0):
-        x, h = generator.normal(size=(4, 3)), scale * generator.normal(size=(4, 3))
-        after = 0.0
-        for communicates, *coins in itertools.product((False, True), repeat=5):
-            chance = np.prod(np.where(coins, going, 1 - going)) * (p if communicates else 1 - p)
-            after += chance * psi(*iterate(problem, np.full(4, 0.25), x, h, coins, communicates, lr, p))
-        assert after <= rate * psi(x, h) * (1 + 1e-12)
+    """E Psi falls by 1 - min(lr mu, 1 - max q_i (1 - p^2)), from anywhere."""
+    known = Known(unlike())
+    assert known.lr == pytest.approx(1 / 100) and known.going.max() == 1 and known.rate == pytest.approx(0.99)
+    assert max(known.falls()) <= known.rate * (1 + 1e-12)
 
 
 @pytest.mark.slow
 def test_it_needs_the_rounds_of_scaffnew_and_fewer_queries():
     """Its own q_i; queries are 1 / (1 - q_i (1 - p)) a round on average, within five deviations."""
-    problem, p, rounds = unlike(), 0.1, 60
-    going, lr = best(problem, p)
+    problem, known, rounds = unlike(), Known(unlike()), 60
+    p, going, lr = known.p, known.going, known.lr
     skipping, plain = (
         t.run(make(t.Full(), lr, p), problem, rounds=rounds, metrics=("distance",), every=rounds)
         for make in (t.GradSkip, t.Scaffnew)

@@ -7,6 +7,7 @@ import pytest
 import turnout as t
 from tests.algorithms.test_compressed import EvenPlaces, even_places
 from tests.algorithms.test_gradskip import SHARES, slope, unlike
+from tests.helpers.theorems import LocalTheorem
 from turnout.core.seeds import Seeds
 from turnout.theory.compression import gradskip_plus_step
 
@@ -54,22 +55,23 @@ def test_without_compression_it_is_scaffnew():
     np.testing.assert_allclose(plus.x, plain.x, rtol=0, atol=1e-12)
 
 
-@pytest.mark.slow
-def test_the_distance_falls_at_the_theorems_rate():
-    """E[rate^-T n |x - x*|^2] <= Psi_0 at the random number T of local steps until the last communication, W = 1/2, 60 seeds."""
-    problem, own, rounds, seeds = unlike(), t.codecs.RandK(count=2), 400, range(60)
+def plus_theorem(problem) -> LocalTheorem:
+    """W = 1/2."""
+    own, constants = t.codecs.RandK(count=2), problem.constants()
     lr = gradskip_plus_step(problem, t.codecs.Identity(), own, P)
-    assert lr == pytest.approx(1 / (100 * (1 + (1 / P**2 - 1) / 3)))
+    assert lr == pytest.approx(1 / (max(constants.smoothness) * (1 + (1 / P**2 - 1) / 3)))
     optimum = np.linalg.solve(problem.rows[0].mean(0), problem.rows[1].mean(0))
     ideal = np.array([slope(problem, i, optimum) for i in range(4)])
-    first, rate = 4 * optimum @ optimum + (lr / P) ** 2 * np.sum(ideal**2), 1 - min(lr, 1 - (1 - P**2) / 1.5)
-    algorithm = t.GradSkipPlus(t.Full(), t.codecs.Identity(), own, probability=P)
-    runs = t.sweep(algorithm, problem, {}, seeds=seeds, rounds=rounds, metrics=("distance",), every=rounds).traces
-    count = jax.vmap(lambda number, seed: steps_of(seed, number), in_axes=(0, None))
-    steps = np.array([np.sum(count(np.arange(1, rounds + 1), seed)) for seed in seeds], float)
-    left = np.array([trace.columns["distance"][-1] for trace in runs])
-    ratios = rate**-steps * 4 * left / first
-    assert np.mean(ratios) <= 1 + 5 * np.std(ratios) / np.sqrt(len(seeds)) and np.mean(left) < first / 40
+    first, rate = (
+        optimum @ optimum + (lr / P) ** 2 * np.sum(ideal**2) / 4,
+        1 - min(lr * min(constants.convexity), 1 - (1 - P**2) / 1.5),
+    )
+    return LocalTheorem(problem, t.GradSkipPlus(t.Full(), t.codecs.Identity(), own, probability=P), first, rate)
+
+
+@pytest.mark.slow
+def test_the_distance_falls_at_the_theorems_rate():
+    plus_theorem(unlike()).check(rounds=400, seeds=60, every=40, fall=40)
 
 
 @pytest.mark.slow

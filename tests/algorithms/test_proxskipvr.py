@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import turnout as t
+from tests.helpers.theorems import LocalTheorem
 from turnout.core.seeds import Seeds
 from turnout.data.dataset import Dataset
 from turnout.data.splits import Split
@@ -23,7 +24,7 @@ def ridge(shares=None) -> t.Problem:
 def slope(problem, i, x, rows=slice(None)) -> np.ndarray:
     own = slice(i * ROWS, (i + 1) * ROWS)
     features, targets = (np.asarray(part[own])[rows] for part in problem.rows)
-    return features.T @ (features @ x - targets) / len(targets) + MU * x
+    return features.T @ (features @ x - targets) / len(targets) + problem.mu * x
 
 
 def steps_of(seed, number):
@@ -54,24 +55,22 @@ def test_a_run_is_its_numpy_program_and_its_queries_are_counted():
     assert trace.ledger.totals()["queries_total"] == queries
 
 
+def vr_theorem(problem) -> LocalTheorem:
+    """Of three clients with six rows each, and batches of one."""
+    features, targets = (np.asarray(part) for part in problem.rows)
+    mu = problem.mu
+    lr = float(1 / (6 * (np.max(np.sum(features**2, axis=1)) + mu)))
+    best = np.linalg.solve(features.T @ features / (N * ROWS) + mu * np.eye(DIMENSION), features.T @ targets / (N * ROWS))
+    starts = features * -targets[:, None] - (features * (features @ best - targets)[:, None] + mu * best)
+    ideal = np.array([slope(problem, i, best) for i in range(N)])
+    first = best @ best + (lr / P) ** 2 * np.mean(np.sum(ideal**2, axis=1)) + 4 * lr**2 / Q * np.sum(starts**2) / (N * ROWS)
+    rate = max(1 - lr * mu, 1 - P**2, 1 - Q / 2)
+    return LocalTheorem(problem, t.ProxSkipVr(t.Full(), lr, P, batch=1, refresh=Q), first, rate)
+
+
 @pytest.mark.slow
 def test_the_distance_falls_at_the_rate_of_the_docstring():
-    """E[rate^-T n |x - x*|^2] <= Psi_0 at the random number T of local steps until the 150th communication, over 60 seeds."""
-    problem, rounds, seeds = ridge(), 150, range(60)
-    features, targets = (np.asarray(part) for part in problem.rows)
-    lr = 1 / (6 * (np.max(np.sum(features**2, axis=1)) + MU))
-    best = np.linalg.solve(features.T @ features / (N * ROWS) + MU * np.eye(DIMENSION), features.T @ targets / (N * ROWS))
-    starts = features * -targets[:, None] - (features * (features @ best - targets)[:, None] + MU * best)
-    ideal = np.array([slope(problem, i, best) for i in range(N)])
-    first = N * best @ best + (lr / P) ** 2 * np.sum(ideal**2) + 4 * lr**2 / Q * np.sum(starts**2) / ROWS
-    rate = max(1 - lr * MU, 1 - P**2, 1 - Q / 2)
-    algorithm = t.ProxSkipVr(t.Full(), lr, P, batch=1, refresh=Q)
-    runs = t.sweep(algorithm, problem, {}, seeds=seeds, rounds=rounds, metrics=("distance",), every=rounds).traces
-    count = jax.vmap(lambda number, seed: steps_of(seed, number), in_axes=(0, None))
-    steps = np.array([np.sum(count(np.arange(1, rounds + 1), seed)) for seed in seeds], float)
-    left = np.array([trace.columns["distance"][-1] for trace in runs])
-    ratios = rate**-steps * N * left / first
-    assert np.mean(ratios) <= 1 + 5 * np.std(ratios) / np.sqrt(len(seeds)) and np.mean(left) < first / 100
+    vr_theorem(ridge()).check(rounds=150, seeds=60, every=15, fall=100)
 
 
 @pytest.mark.longer

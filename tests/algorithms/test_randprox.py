@@ -14,6 +14,7 @@ import turnout as t
 from tests.algorithms.test_compressed import EvenPlaces, even_places
 from tests.algorithms.test_references import cohorts
 from tests.helpers.similar import CLIENTS, SHARES, Exact, full_slope, optimum, similar, slope, tilted, weights
+from tests.helpers.theorems import Theorem
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
 from turnout.runs.setup import bind
@@ -121,7 +122,7 @@ def test_with_unequal_weights_a_run_is_its_numpy_program(sampler):
     np.testing.assert_allclose(trace.x, x, rtol=0, atol=1e-10)
 
 
-class Theorem:
+class Known:
     """gamma, beta and the factor of the docstring for a sampler and a codec with variance omega, and Psi."""
 
     def __init__(self, data, sampler, omega):
@@ -146,7 +147,7 @@ class Theorem:
 @pytest.mark.parametrize("enough", [True, False])
 def test_a_round_falls_by_the_factor_if_beta_is_large_enough(enough):
     """E Psi of one round from three states, over all cohorts of two and all places where C keeps one number of four."""
-    known, random = Theorem(similar(share=0.9), t.Nice(2), 3.0), np.random.default_rng(0)
+    known, random = Known(similar(share=0.9), t.Nice(2), 3.0), np.random.default_rng(0)
     known.beta *= 1.0 if enough else 0.3
     keeps = [lambda v, kept=row: 4 * v * kept for row in np.eye(4)]
     falls = []
@@ -166,18 +167,21 @@ CASES = {"cohorts": (t.Nice(2), t.codecs.RandK(count=2), 1.0), "everyone": (t.Fu
 """Sampler, codec and omega."""
 
 
+def randprox_theorem(name, data) -> Theorem:
+    """|x - x*|^2 <= gamma Psi, gamma as the docstring says."""
+    sampler, codec, omega = CASES[name]
+    known = Known(data, sampler, omega)
+    algorithm = t.RandProx(sampler, Exact(), known.gamma, codec)
+    assert bind(algorithm, data).beta == pytest.approx(known.beta)
+    first = known.gamma * known.psi(np.zeros(4), np.zeros((CLIENTS, 4)))
+    return Theorem(data, algorithm, "distance", first, known.factor)
+
+
 @pytest.mark.tiers(quick=[], longer=["cohorts"], slow=["everyone"])
 @pytest.mark.parametrize("name", CASES)
 def test_the_distance_falls_at_the_rate_of_the_docstring(name):
-    """The mean over 60 seeds of |x - x*|^2 <= gamma Psi, gamma as the docstring says, the weights unequal where all take part."""
-    (sampler, codec, omega), data, rounds = CASES[name], similar(name == "cohorts", share=0.9), 80
-    known = Theorem(data, sampler, omega)
-    algorithm = t.RandProx(sampler, Exact(), known.gamma, codec)
-    assert bind(algorithm, data).beta == pytest.approx(known.beta)
-    traces = t.sweep(algorithm, data, {}, seeds=range(60), rounds=rounds, every=8, metrics=("distance",)).traces
-    errors = np.mean([trace.columns["distance"] for trace in traces], axis=0)
-    bound = known.gamma * known.psi(np.zeros(4), np.zeros((CLIENTS, 4))) * known.factor ** traces[0].columns["round"]
-    assert np.all(errors <= bound) and bound[-1] < 1e-2 * bound[0]
+    """The weights are unequal where all take part."""
+    randprox_theorem(name, similar(name == "cohorts", share=0.9)).check(rounds=80, seeds=60, every=8, fall=100)
 
 
 @pytest.mark.longer

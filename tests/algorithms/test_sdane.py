@@ -53,16 +53,25 @@ def test_a_run_is_its_numpy_program(make, program, sampler, equal):
 @pytest.mark.parametrize("equal", [True, False])
 def test_the_potential_of_s_dane_falls_as_proved(equal, mu):
     """f(x) - f* + (lam + mu) / 2 |v - x*|^2 <= lam / 2 |last v - x*|^2 with lam = 2 delta; then the gap of the best x so far."""
-    problem, rounds = similar(equal), 25
-    lam, mu = 2 * exact(problem).delta, mu and min(problem.constants().convexity)
+    check_s_dane(similar(equal), mu and min(similar(equal).constants().convexity), fall=100)
+
+
+def weight(problem) -> float:
+    """lam = 2 delta; where Hessians are alike, delta is a share of L, which they are within as well."""
+    return 2 * float(max(exact(problem).delta, 1e-3 * max(problem.constants().smoothness)))
+
+
+def check_s_dane(problem, mu, fall, rounds=25) -> None:
+    lam = weight(problem)
     states, best = servers(t.SDane(t.Full(), Exact(), lam=lam, mu=mu), problem, rounds), optimum(problem)
     distances = [np.sum((state.v - best) ** 2) for state in states]
     gaps = [gap(problem, state.x) for state in states[1:]]
+    rounding = 1e-20 * max(1.0, lam * distances[0])
     for last, new, left in zip(distances[:-1], distances[1:], gaps, strict=True):
-        assert left + (lam + mu) / 2 * new <= lam / 2 * last * (1 + 1e-9) + 1e-20
+        assert left + (lam + mu) / 2 * new <= lam / 2 * last * (1 + 1e-9) + rounding
     powers = (1 + mu / lam) ** np.arange(rounds)
-    assert np.all(np.minimum.accumulate(gaps) <= lam * distances[0] / (2 * np.cumsum(powers)))
-    assert gaps[-1] < 1e-2 * gaps[0]
+    assert np.all(np.minimum.accumulate(gaps) <= lam * distances[0] / (2 * np.cumsum(powers)) + rounding)
+    assert gaps[-1] < gaps[0] / fall
 
 
 @pytest.mark.tiers(longer=["True-of the clients"])
@@ -70,15 +79,20 @@ def test_the_potential_of_s_dane_falls_as_proved(equal, mu):
 @pytest.mark.parametrize("equal", [True, False])
 def test_the_potential_of_acc_s_dane_never_grows(equal, mu):
     """A (f(x) - f*) + B / 2 |v - x*|^2 with lam = 2 delta, and A >= t^2 / (4 lam)."""
-    problem, rounds = similar(equal), 25
-    lam, mu = 2 * exact(problem).delta, mu and min(problem.constants().convexity)
+    check_acc_s_dane(similar(equal), mu and min(similar(equal).constants().convexity), fall=1000)
+
+
+def check_acc_s_dane(problem, mu, fall, rounds=25) -> None:
+    lam = weight(problem)
     states, best = servers(t.AccSDane(t.Full(), Exact(), lam=lam, mu=mu), problem, rounds), optimum(problem)
     totals = np.array([state.total for state in states])
     gaps = np.array([gap(problem, state.x) for state in states])
     potentials = totals * gaps + (1 + mu * totals) / 2 * [np.sum((state.v - best) ** 2) for state in states]
-    assert np.all(potentials[1:] <= potentials[:-1] * (1 + 1e-9) + 1e-15)
+    # A grows on where x and v are x* to rounding.
+    rounding = 1e-15 + totals[1:] * max(problem.constants().smoothness) * 1e-30 * max(1.0, best @ best)
+    assert np.all(potentials[1:] <= potentials[:-1] * (1 + 1e-9) + rounding)
     assert np.all(totals >= np.arange(rounds + 1) ** 2 / (4 * lam))
-    assert gaps[-1] < 1e-3 * gaps[0]
+    assert gaps[-1] < gaps[0] / fall
 
 
 @pytest.mark.slow

@@ -7,7 +7,21 @@ import numpy as np
 import pytest
 
 import turnout as t
-from tests.helpers.similar import CLIENTS, Exact, cohort, flat, full_slope, gap, optimum, servers, similar, slope, tilted
+from tests.helpers.similar import (
+    CLIENTS,
+    Exact,
+    cohort,
+    flat,
+    full_slope,
+    gap,
+    least_curvature,
+    optimum,
+    servers,
+    similar,
+    slope,
+    tilted,
+)
+from tests.helpers.theorems import Theorem
 from turnout.core.seeds import Seeds
 from turnout.theory.dissimilarity import exact
 
@@ -86,20 +100,18 @@ def test_a_run_is_its_numpy_program(name, sampler, equal):
     assert totals["vectors_up"] == totals["contacts"] < totals["vectors_down"]
 
 
+def svrp_theorem(size, problem) -> Theorem:
+    """gamma = mu / (2 delta^2) and p = 1 / n; where Hessians are alike, delta is mu, which they are within as well."""
+    mu, p, best = min(problem.constants().convexity), 1 / CLIENTS, optimum(problem)
+    gamma = float(mu / (2 * max(exact(problem).delta, mu) ** 2))
+    algorithm = t.Svrp(t.Nice(size), Exact(), gamma, probability=p)
+    return Theorem(problem, algorithm, "distance", (1 + gamma * mu / p) * best @ best, max(1 / (1 + gamma * mu), 1 - p / 2))
+
+
 @pytest.mark.tiers(quick=[], longer=["3"])
 @pytest.mark.parametrize("size", [1, 3])
 def test_the_bound_of_svrp_holds(size):
-    """The mean over 100 seeds of |x - x*|^2 with gamma = mu / (2 delta^2) and p = 1 / n."""
-    problem, rounds = similar(share=0.5), 60
-    mu, delta, p = min(problem.constants().convexity), exact(problem).delta, 1 / CLIENTS
-    gamma = mu / (2 * delta**2)
-    algorithm = t.Svrp(t.Nice(size), Exact(), float(gamma), probability=p)
-    traces = t.sweep(algorithm, problem, {}, seeds=range(100), rounds=rounds, every=6, metrics=("distance",)).traces
-    errors = np.mean([trace.columns["distance"] for trace in traces], axis=0)
-    factor = max(1 / (1 + gamma * mu), 1 - p / 2)
-    bound = factor ** traces[0].columns["round"] * (1 + gamma * mu / p) * errors[0]
-    assert np.all(errors <= bound) and bound[-1] < 0.1 * bound[0]
-    assert errors[-1] < 1e-3 * errors[0]
+    svrp_theorem(size, similar(share=0.5)).check(rounds=60, seeds=100, every=6, fall=1000)
 
 
 @pytest.mark.longer
@@ -122,18 +134,23 @@ def test_a_sweep_over_the_probability_is_its_runs():
     assert len({*ends[:, 0]}) == len(probabilities)
 
 
-@pytest.mark.longer
-def test_accelerated_proximal_points_keep_catalysts_bound():
+def check_catalyst(problem, rounds=40) -> float:
     """All clients take part and w = x in each iteration, so that 400 of them find the proximal point to rounding."""
-    problem, rounds = flat(0.05), 40
-    mu, delta = 0.05, exact(problem).delta
+    mu, delta, best = least_curvature(problem), exact(problem).delta, optimum(problem)
+    delta = max(delta, mu)
     kappa = delta / 2
     algorithm = t.CatalyzedSvrp(t.Full(), Exact(), float((mu + kappa) / (2 * delta**2)), float(kappa), mu, 400)
-    states, best, root = servers(algorithm, problem, rounds), optimum(problem), np.sqrt(mu / (mu + kappa))
+    states, root = servers(algorithm, problem, rounds), np.sqrt(mu / (mu + kappa))
     gaps = np.array([gap(problem, state.x) for state in states])
-    first = gaps[0] + mu / 2 * best @ best
-    assert np.all(gaps <= (1 - root) ** np.arange(rounds + 1) * first * (1 + 1e-9))
-    assert np.linalg.norm(full_slope(problem, states[1].x) + kappa * states[1].x) < 1e-10
+    bound = (1 - root) ** np.arange(rounds + 1) * (gaps[0] + mu / 2 * best @ best) * (1 + 1e-9) + 1e-24 * gaps[0]
+    assert np.all(gaps <= bound) and gaps[-1] < gaps[0] / 2
+    assert np.linalg.norm(full_slope(problem, states[1].x) + kappa * states[1].x) < 1e-10 * kappa * np.linalg.norm(best)
+    return float(np.max(gaps / bound))
+
+
+@pytest.mark.longer
+def test_accelerated_proximal_points_keep_catalysts_bound():
+    check_catalyst(flat(0.05))
 
 
 @pytest.mark.slow

@@ -44,7 +44,7 @@ def flat(curvature: float) -> t.Quadratic:
 
 def weights(problem: t.Quadratic) -> np.ndarray:
     """lambda_i [n]."""
-    return EQUAL if problem.population.weights is None else np.asarray(problem.population.weights)
+    return np.asarray(problem.population.shares)
 
 
 def optimum(problem: t.Quadratic) -> np.ndarray:
@@ -65,6 +65,11 @@ def gap(problem: t.Quadratic, x: np.ndarray) -> float:
     """f(x) - f(x*)."""
     away = x - optimum(problem)
     return float(away @ np.tensordot(weights(problem), problem.rows[0], 1) @ away / 2)
+
+
+def least_curvature(problem: t.Quadratic) -> float:
+    """mu of f."""
+    return float(np.linalg.eigvalsh(np.tensordot(weights(problem), problem.rows[0], 1))[0])
 
 
 def tilted(problem: t.Quadratic, i: int, linear, weight: float, centre) -> np.ndarray:

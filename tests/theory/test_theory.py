@@ -160,20 +160,28 @@ def test_exact_proximal_steps_stay_below_theorem_1(name):
     ("problem", "sampler"), [(quadratic, "nice"), pytest.param(logistic, "stratified", marks=pytest.mark.slow)]
 )
 def test_a_run_of_sppm_stays_below_theorem_1(problem, sampler):
-    problem, sampler, gammas = problem(), SAMPLERS[sampler], [0.1, 1.0, 10.0]
-    known = constants_of(problem, bind(sampler, problem))
+    check_sppm(t.Sppm(SAMPLERS[sampler], t.solvers.Bfgs(), 1.0, inner=25), problem(), [0.1, 1.0, 10.0], 60)
+
+
+def check_sppm(algorithm, problem, gammas, seeds):
+    """Require the mean over the seeds, four standard errors less, to be within theorem 1, or 2 of FedProxSppm, for each gamma."""
+    sampler, known = bind(algorithm.sampler, problem), constants_of(problem, bind(algorithm.sampler, problem))
     swept = t.sweep(
-        t.Sppm(sampler, t.solvers.Bfgs(), 1.0, inner=25),
+        algorithm,
         problem,
         {"gamma": gammas},
-        seeds=range(60),
+        seeds=range(seeds),
         rounds=9,
         metrics=("distance",),
     )
-    errors = np.stack([trace.columns["distance"] for trace in swept.traces]).reshape(3, 60, 10)
+    errors = np.stack([trace.columns["distance"] for trace in swept.traces]).reshape(len(gammas), seeds, 10)
     np.testing.assert_allclose(errors[:, :, 0], known.distance2)
     for gamma, measured in zip(gammas, errors, strict=True):
-        bound = theorem_1(np.arange(10), gamma, known.mu, known.sigma2, known.distance2)
+        if isinstance(algorithm, t.FedProxSppm):
+            q = cohort_mean_weights(sampler, problem.population)
+            bound = theorem_2(np.arange(10), gamma, known.convexity, q, known.gradient_norms2, known.distance2)
+        else:
+            bound = theorem_1(np.arange(10), gamma, known.mu, known.sigma2, known.distance2)
         assert np.all(confident(measured) <= bound * (1 + 1e-9))
 
 
