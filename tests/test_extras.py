@@ -15,6 +15,7 @@ from tests.helpers.commands import config, turnout
 from turnout.data import Dataset, KMeansSplit, load
 from turnout.data.columns import hashed
 from turnout.report.pictures import write_charts
+from turnout.report.vega import script_ahead
 from turnout.samplers.clustering import balanced_strata, kmeans_strata
 
 LEFT_OUT = ("altair", "h5py", "joblib", "narwhals", "scikit_learn", "sklearn", "threadpoolctl", "vl_convert")
@@ -55,6 +56,8 @@ def blocked(monkeypatch):
     for name in ("altair", "sklearn.cluster", "sklearn.datasets", "sklearn.feature_extraction.text", "vl_convert"):
         monkeypatch.setitem(sys.modules, name, None)
     monkeypatch.setenv("TURNOUT_CACHE", "off")
+    # As in another process.
+    script_ahead.cache_clear()
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from turnout.core.background import in_background
-from turnout.core.extras import extra
+from turnout.core.extras import MissingExtraError, extra
 from turnout.core.kept import kept
 
 
@@ -20,7 +20,12 @@ def converter() -> Any:
 
 def script() -> str:
     """Return Vega, Vega-Lite and Vega-Embed as one script, which is kept, since bundling takes two seconds."""
-    return script_ahead().result()
+    try:
+        return script_ahead().result()
+    except MissingExtraError:
+        # It may be installed before the next page.
+        script_ahead.cache_clear()
+        raise
 
 
 @cache
@@ -36,8 +41,10 @@ def _script() -> str:
 
 def _bundle() -> list[np.ndarray]:
     """Return the script in UTF-8, as an array of bytes [n]."""
-    converter()
+    library = converter()
     # In another process, since the library lets no other thread of its process work meanwhile.
     bundle = "import sys, vl_convert; sys.stdout.buffer.write(vl_convert.javascript_bundle().encode())"
-    made = subprocess.run([sys.executable, "-c", bundle], capture_output=True, check=True).stdout
+    done = subprocess.run([sys.executable, "-c", bundle], capture_output=True)
+    # A new process may lack the library, where somebody changed `sys.path`.
+    made = library.javascript_bundle().encode() if done.returncode else done.stdout
     return [np.frombuffer(made.replace(b"</script", b"<\\/script"), np.uint8)]
