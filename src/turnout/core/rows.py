@@ -14,10 +14,13 @@ SPLIT = 2**19
 FEW = 16
 """The most rows that are read faster one by one than by several threads."""
 
+SHORT = 4096
+"""The most bytes of such a row: longer ones take longer to copy twice than to wait for threads."""
+
 
 @custom_vmap
 def rows_at(array: Array, ids: Int[Array, " m"]) -> Array:
-    """Return `array[ids]` [m, ...]; a CPU reads a few rows of a large array one by one.
+    """Return `array[ids]` [m, ...]; a CPU reads a few short rows of a large array one by one.
 
     XLA takes the whole array for what is read, and divides it among threads, which takes longer than reading a few rows.
 
@@ -25,13 +28,10 @@ def rows_at(array: Array, ids: Int[Array, " m"]) -> Array:
         array: The array [n, ...].
         ids: Numbers of rows [m].
     """
-    if not on_cpu() or array.nbytes < SPLIT or not 0 < ids.size <= FEW:
+    few = 0 < ids.size <= FEW and array.nbytes >= SPLIT and array.nbytes <= SHORT * array.shape[0]
+    if not (few and on_cpu()):
         return array[ids]
-
-    def copied(k, rows):
-        return lax.dynamic_update_index_in_dim(rows, lax.dynamic_index_in_dim(array, ids[k], keepdims=False), k, 0)
-
-    return lax.fori_loop(0, ids.size, copied, jnp.zeros((ids.size, *array.shape[1:]), array.dtype))
+    return jnp.stack([lax.dynamic_index_in_dim(array, ids[k], keepdims=False) for k in range(ids.size)])
 
 
 @rows_at.def_vmap
