@@ -80,7 +80,7 @@ def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array | np.ndarray
             f"{type(problem).__name__}.losses returns {_named(losses)} for {weights.size} rows, but a loss is a floating-point "
             f"number for each row: return an array of shape ({weights.size},)"
         )
-    return weights @ losses
+    return jnp.asarray(weights) @ losses
 
 
 def training_sum(
@@ -108,7 +108,7 @@ def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array 
         rows: A batch of b rows: arrays with the first axis b.
         weights: Weight of each row [b].
     """
-    return weights @ per_row(problem, problem.correct, x, rows, weights)
+    return jnp.asarray(weights) @ per_row(problem, problem.correct, x, rows, weights)
 
 
 def per_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"] | Int[Array, " b"]:
