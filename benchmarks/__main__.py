@@ -1,4 +1,4 @@
-"""Run the benchmarks, print one table and write every timing: `python -m benchmarks [TOPIC ...] [--out FILE]`."""
+"""Run the benchmarks, print one table, write every timing: `python -m benchmarks [TOPIC ...] [--out FILE] [--history FILE]`."""
 
 import argparse
 import csv
@@ -70,13 +70,14 @@ def add_to(history: Path, lines: list[Line]) -> None:
     from turnout.experiment.provenance import commit, machine
 
     made = {"date": datetime.now(UTC).date().isoformat(), "commit": commit(), "machine": machine()}
-    rows = [{**made, "what": line.what, "measured": f"{line.measured:.3g}", "bar": line.bar} for line in lines if line.measured]
     new = not history.exists()
     with history.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, [*rows[0]], lineterminator="\n")
+        writer = csv.DictWriter(file, [*made, "what", "measured", "bar"], lineterminator="\n")
         if new:
             writer.writeheader()
-        writer.writerows(rows)
+        for line in lines:
+            number = None if line.measured is None else f"{line.measured:.3g}"
+            writer.writerow({**made, "what": line.what, "measured": number, "bar": line.bar})
 
 
 def table_of(lines: list[Line]) -> Table:

@@ -179,13 +179,15 @@ def _measure_compiled(problem, weights, x, *, names) -> dict[str, PyTree]:
     values = _values(JaxClient(0, None, None, _oracle(problem, weights)), names, x)
     if "accuracy" in names:
         rows = take(problem.rows, jnp.arange(weights.size))
-        values["accuracy"] = sum_in_chunks(problem, rows, weights, lambda rows, weights: correct_sum(problem, x, rows, weights))
+        values["accuracy"] = sum_in_chunks(
+            problem, rows, jnp.asarray(weights), lambda rows, weights: correct_sum(problem, x, rows, weights)
+        )
     return values
 
 
 def _oracle(problem, weights, mixed: bool = False) -> JaxOracle:
-    # Sparse rows become a batch here, where their number is known.
-    rows = take(problem.rows, jnp.arange(weights.size))
+    # Sparse rows become a batch here, where their number is known; a round that is debugged has weights in NumPy.
+    rows, weights = take(problem.rows, jnp.arange(weights.size)), jnp.asarray(weights)
     return JaxOracle(MixedPrecision(problem) if mixed else problem, rows, weights, jnp.sum(weights > 0, dtype="int32"))
 
 

@@ -99,33 +99,22 @@ class Experiment:
         tables = {
             "name": self.name,
             "problem": _table(self.problem),
-            **({} if self.split is None else {"split": _table(self.split)}),
+            "split": _table(self.split),
             "sampler": _sampler_in(algorithm),
             "algorithm": algorithm,
             "run": _without_none({f.name: _table(getattr(self.run, f.name)) for f in dataclasses.fields(self.run) if f.repr}),
+            "target": _fields(self.target),
+            "price": [_table(price) for price in self.prices],
+            "exchange": _fields(self.exchange),
+            "faults": _fields(self.faults),
+            "groups": self.groups.table(),
+            "devices": _fields(self.devices),
+            "hubs": _fields(self.hubs),
+            "privacy": _fields(self.privacy),
+            "sweep": self.sweep or None,
+            "federation": _fields(self.federation),
         }
-        if self.target is not None:
-            tables["target"] = _without_none(vars(self.target))
-        tables["price"] = [_table(price) for price in self.prices]
-        if self.exchange is not None:
-            exchange = {name: _table(value) for name, value in vars(self.exchange).items()}
-            tables["exchange"] = _without_none(exchange)
-        if self.faults is not None:
-            tables["faults"] = _without_none(vars(self.faults))
-        groups = self.groups.table()
-        if groups is not None:
-            tables["groups"] = groups
-        if self.devices is not None:
-            tables["devices"] = _without_none({name: _table(value) for name, value in vars(self.devices).items()})
-        if self.hubs is not None:
-            tables["hubs"] = _without_none({name: _table(value) for name, value in vars(self.hubs).items()})
-        if self.privacy is not None:
-            tables["privacy"] = _without_none(vars(self.privacy))
-        if self.sweep:
-            tables["sweep"] = self.sweep
-        if self.federation is not None:
-            tables["federation"] = _without_none(vars(self.federation))
-        return tables
+        return _without_none(tables)
 
 
 def _sampler_in(algorithm: dict[str, Any]) -> dict[str, Any]:
@@ -135,6 +124,11 @@ def _sampler_in(algorithm: dict[str, Any]) -> dict[str, Any]:
 
 def _without_none(values: dict) -> dict:
     return {key: value for key, value in values.items() if value is not None}
+
+
+def _fields(record) -> dict[str, Any] | None:
+    """Return the fields of a record that are set, as tables; None without a record."""
+    return None if record is None else _without_none({name: _table(value) for name, value in vars(record).items()})
 
 
 def _table(value) -> Any:

@@ -52,7 +52,8 @@ def start(
         engine: Makes the engine; None for the configured one.
         sizes: Numbers of rows of remote clients, if these run elsewhere.
     """
-    script_ahead()
+    if is_first():
+        script_ahead()
     with _claimed(folder):
         with part("data"):
             built = build(experiment, data, sizes)

@@ -32,7 +32,7 @@ class Point:
     key: Any = None
 
 
-def of_rows(order: str, problem, rows: PyTree, weights: Float[Array | np.ndarray, " b"]) -> Callable:
+def of_rows(order: str, problem, rows: PyTree, weights: Float[Array, " b"]) -> Callable:
     """Return the function of x that the oracle `order` is of: sum_r weights_r losses_r(x), or that of what rows are counted.
 
     For "training" it also returns the statistics after this pass, times the sum of the weights; for "accuracy" it is the sum over
@@ -65,7 +65,7 @@ def of_rest(order: str, problem) -> Callable:
     return problem.regulariser
 
 
-def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array | np.ndarray, " b"]) -> Float[Array, ""]:
+def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
     """Return sum_r weights_r losses_r(x) over a batch of b rows.
 
     Args:
@@ -80,12 +80,10 @@ def loss_sum(problem, x: PyTree, rows: PyTree, weights: Float[Array | np.ndarray
             f"{type(problem).__name__}.losses returns {_named(losses)} for {weights.size} rows, but a loss is a floating-point "
             f"number for each row: return an array of shape ({weights.size},)"
         )
-    return jnp.asarray(weights) @ losses
+    return weights @ losses
 
 
-def training_sum(
-    problem, x: Point, rows: PyTree, weights: Float[Array | np.ndarray, " b"]
-) -> tuple[Float[Array, ""], dict[str, Array]]:
+def training_sum(problem, x: Point, rows: PyTree, weights: Float[Array, " b"]) -> tuple[Float[Array, ""], dict[str, Array]]:
     """Return sum_r weights_r losses_r(x) in training, and the statistics after this pass times the sum of the weights.
 
     Args:
@@ -99,7 +97,7 @@ def training_sum(
     return weights @ losses, {name: share.astype(leaf.dtype) * leaf for name, leaf in statistics.items()}
 
 
-def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array | np.ndarray, " b"]) -> Float[Array, ""]:
+def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array, " b"]) -> Float[Array, ""]:
     """Return sum_r weights_r correct_r(x) over a batch of b rows.
 
     Args:
@@ -108,7 +106,7 @@ def correct_sum(problem: Problem, x: PyTree, rows: PyTree, weights: Float[Array 
         rows: A batch of b rows: arrays with the first axis b.
         weights: Weight of each row [b].
     """
-    return jnp.asarray(weights) @ per_row(problem, problem.correct, x, rows, weights)
+    return weights @ per_row(problem, problem.correct, x, rows, weights)
 
 
 def per_row(problem, function: Callable, x: PyTree, rows: PyTree, weights) -> Float[Array, " b"] | Int[Array, " b"]:
@@ -134,7 +132,7 @@ def _named(value) -> str:
     return f"a {type(value).__name__}"
 
 
-def sum_in_chunks(problem, rows: PyTree, weights: Float[Array | np.ndarray, " b"], part: Callable) -> PyTree:
+def sum_in_chunks(problem, rows: PyTree, weights: Float[Array, " b"], part: Callable) -> PyTree:
     """Return the sum of `part(rows, weights)` over chunks of at most `problem.rows_at_once` of b rows of one client.
 
     Args:
