@@ -13,6 +13,7 @@ from turnout.codecs.exchange import AT_BOTH_ENDS, Exchange
 from turnout.codecs.parts import Direction, Shape
 from turnout.core.algorithm import Algorithm
 from turnout.core.client import Client, Done
+from turnout.core.compiling import program
 from turnout.core.local_methods import BOTH
 from turnout.core.records import record, static
 
@@ -197,11 +198,11 @@ def sent(tree: PyTree, memory: list, key, direction: Direction) -> tuple[PyTree,
 
 
 # Outside of compiled programs each is one dispatch.
-@partial(jax.jit, static_argnames="direction")
+@partial(program, static_argnames="direction")
 def _receive(payload: PyTree, memory: list, key, *, direction: Direction) -> Any:
     return direction.receive(payload, memory, key)
 
 
-@partial(jax.jit, static_argnames="direction")
+@partial(program, static_argnames="direction")
 def _send(tree: PyTree, memory: list, key, *, direction: Direction) -> Any:
     return direction.send(jax.tree.map(jnp.asarray, tree), memory, key)

@@ -30,13 +30,15 @@ USUAL = {name: value for name, value in USUAL.items() if name not in os.environ.
 def program(function: Callable, *, quick: bool = False, **options) -> Callable:
     """Return `function` compiled by `jax.jit`, with compiler options for the device on which it is first called.
 
-    A call raises `UserError` in a process that was forked from one in which programs ran.
+    Inside another program, which has options of its own, it is a part of that. A call raises `UserError` in a process that was
+    forked from one in which programs ran.
 
     Args:
         function: The function.
         quick: Whether it is compiled quickly rather than well.
         **options: Options of `jax.jit`.
     """
+    part = jax.jit(function, **options)
 
     @cache
     def compiled(cpu: bool) -> Callable:
@@ -46,6 +48,8 @@ def program(function: Callable, *, quick: bool = False, **options) -> Callable:
 
     @wraps(function)
     def call(*arguments, **keywords):
+        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((arguments, keywords))):
+            return part(*arguments, **keywords)
         refuse_forked()
         # Around the whole call, since what is not collected during a trace would be while it is lowered.
         with without_collector():

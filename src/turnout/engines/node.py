@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.client import Done
+from turnout.core.compiling import program
 from turnout.core.errors import UserError
 from turnout.core.local_methods import local_method
 from turnout.core.seeds import Seeds
@@ -248,7 +249,7 @@ def _digest(header: bytes, body: Buffer, digest: bytes | None) -> bytes:
     return sha256(header + (digest or sha256(body).digest())).digest()
 
 
-@jax.jit
+@program
 def _key(seeds: Seeds, round, exchange, number):
     return jax.random.fold_in(seeds.exchange(round, exchange), number)
 

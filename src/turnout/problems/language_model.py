@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from turnout.core.compiling import program
 from turnout.core.records import Count, record, static
 from turnout.problems.activations import bytes_of_a_row, rows_within
 from turnout.problems.base import Precision, Problem
@@ -130,7 +131,7 @@ class LanguageModel(Problem):
         return jax.eval_shape(partial(_drawn, self.config), jax.random.key(0))
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(program, static_argnums=0)
 def _drawn(config: NeoXConfig, key):
     return config.make(key)
 
@@ -140,7 +141,7 @@ def _activation_bytes(config: NeoXConfig, places: int) -> int:
     """Return how many more bytes the activations of two texts take than those of one, without the logits."""
     x = jax.eval_shape(partial(_drawn, config), jax.random.key(0))
 
-    def program(rows: int):
+    def traced(rows: int):
         return jax.make_jaxpr(GptNeoX.states)(x, jax.ShapeDtypeStruct((rows, places), jnp.int32))
 
-    return bytes_of_a_row(program)
+    return bytes_of_a_row(traced)

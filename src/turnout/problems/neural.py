@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from turnout.core.compiling import program
 from turnout.core.errors import UserError, unknown
 from turnout.core.leaf_names import leaves_by_name
 from turnout.core.records import record, static
@@ -136,7 +137,7 @@ class Neural(Classifier):
         return self.model, self.shape, self.classes, self.options
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(program, static_argnums=0)
 def _drawn(setting: tuple, key):
     model, shape, classes, options = setting
     return maker(model, shape, classes, **dict(options))(key)
@@ -154,7 +155,7 @@ def _activation_bytes(setting: tuple) -> int:
     """Return how many more bytes the activations of two images take than those of one."""
     x = jax.eval_shape(partial(_drawn, setting), jax.random.key(0))
 
-    def program(rows: int) -> "ClosedJaxpr":
+    def traced(rows: int) -> "ClosedJaxpr":
         images, counted = jax.ShapeDtypeStruct((rows, *setting[1]), jnp.result_type(float)), jax.ShapeDtypeStruct((rows,), bool)
         mask = {"counted": counted} if getattr(x, "mixes_rows", False) else {}
 
@@ -163,7 +164,7 @@ def _activation_bytes(setting: tuple) -> int:
 
         return jax.make_jaxpr(outputs)(x, images, mask)
 
-    return bytes_of_a_row(program)
+    return bytes_of_a_row(traced)
 
 
 def maker(model: str, shape: tuple[int, int, int], classes: int, **options) -> Callable:

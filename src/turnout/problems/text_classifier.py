@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from turnout.core.compiling import program
 from turnout.core.records import Count, record, static
 from turnout.problems.activations import bytes_of_a_row, rows_within
 from turnout.problems.base import Precision
@@ -127,7 +128,7 @@ class TextClassifier(Classifier):
         return rows_within(self.activation_bytes)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(program, static_argnums=(0, 1))
 def _drawn(config: DistilBertConfig, classes: int, key):
     return config.make(key, classes)
 
@@ -137,7 +138,7 @@ def _activation_bytes(config: DistilBertConfig, classes: int, places: int) -> in
     """Return how many more bytes the activations of two texts take than those of one."""
     x = jax.eval_shape(partial(_drawn, config, classes), jax.random.key(0))
 
-    def program(rows: int):
+    def traced(rows: int):
         return jax.make_jaxpr(DistilBert.__call__)(x, jax.ShapeDtypeStruct((rows, places), jnp.int32))
 
-    return bytes_of_a_row(program)
+    return bytes_of_a_row(traced)

@@ -2,11 +2,11 @@
 
 from typing import TYPE_CHECKING, Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
+from turnout.core.compiling import program
 from turnout.core.errors import UserError
 from turnout.core.leaf_names import OwnLeaves, with_leaves
 from turnout.problems.base import Problem
@@ -104,7 +104,7 @@ def _of_rows(problem: Problem, function: Any, x: PyTree, own: OwnLeaves) -> np.n
     # Rows that mix, and clients with models of their own, are evaluated client by client.
     apart = problem.mixes_rows or own is not None
     bounds = offsets if apart else np.append(np.arange(0, rows, BLOCK), rows)
-    value = jax.jit(lambda x, block: per_row(problem, function, x, block, jnp.ones(row_count(block))))
+    value = program(lambda x, block: per_row(problem, function, x, block, jnp.ones(row_count(block))))
     values = [
         np.asarray(value(_model(x, own, i), take(problem.rows, np.arange(first, last))))
         for i, (first, last) in enumerate(zip(bounds[:-1], bounds[1:], strict=True))

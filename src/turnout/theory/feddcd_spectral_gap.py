@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Float
 
+from turnout.core.compiling import program
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
 from turnout.samplers import Sampler
@@ -129,5 +130,5 @@ def simulated(
 
     with jax.enable_x64(True):
         keys = jax.random.split(jax.random.key(seed), DRAWS)
-        total, _ = jax.jit(lambda keys: jax.lax.scan(step, jnp.zeros((alpha.size, alpha.size), alpha.dtype), keys))(keys)
+        total, _ = program(lambda keys: jax.lax.scan(step, jnp.zeros((alpha.size, alpha.size), alpha.dtype), keys))(keys)
     return np.asarray(total) / DRAWS

@@ -10,6 +10,7 @@ from jaxtyping import Array, Bool, PyTree
 from turnout.codecs.coded import UP, Coded, is_common, received, sent, without_loss
 from turnout.codecs.parts import Direction
 from turnout.core.cohort import Cohort
+from turnout.core.compiling import program
 from turnout.core.messages import Each, split_each
 from turnout.core.replies import DecodedReplies, Replies, SumsOnly
 from turnout.engines.exchange.flight import Flight
@@ -132,13 +133,13 @@ class LinearReplies(SumsOnly):
         return self.decode(0, self.held.summed(by))
 
 
-@partial(jax.jit, static_argnames="direction")
+@partial(program, static_argnames="direction")
 def _sent_to_each(message: PyTree, memory: list, key, *, direction: Direction) -> tuple[PyTree, list]:
     """Return a payload for each place [m, ...], and the sender's next memory [m, ...]."""
     individual, put = split_each(message)
     return jax.vmap(lambda own, memory: direction.send(put(own), memory, key))(individual, memory)
 
 
-@partial(jax.jit, static_argnames="direction")
+@partial(program, static_argnames="direction")
 def _received_from_each(payload: PyTree, memory: list, keys, *, direction: Direction) -> tuple[PyTree, list]:
     return jax.vmap(direction.receive)(payload, memory, keys)

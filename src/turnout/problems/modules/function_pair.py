@@ -6,6 +6,7 @@ from typing import Any
 
 import jax
 
+from turnout.core.compiling import program
 from turnout.core.errors import UserError
 from turnout.core.leaf_names import leaves_by_name
 from turnout.problems.modules.base import OwnModule, drawn, stored
@@ -42,7 +43,7 @@ class FunctionPair(OwnModule):
         return dict(zip(("params", "state"), given, strict=True))
 
     def start(self, key: Any, make: Callable | None):
-        return stored(jax.jit(lambda key: self.x_of(drawn(self._draw, self.shape, key)))(key))
+        return stored(program(lambda key: self.x_of(drawn(self._draw, self.shape, key)))(key))
 
     def outputs(self, x, features, key=None):
         inputs = {"params": x, "features": features, "key": key}

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 
+from turnout.core.compiling import program
 from turnout.core.errors import UserError
 from turnout.core.leaf_names import leaves_by_name
 from turnout.problems.modules.base import OwnModule, drawn, stored
@@ -46,7 +47,7 @@ class LinenModule(OwnModule):
         return given
 
     def start(self, key: Any, make: Callable | None):
-        return stored(jax.jit(lambda key: drawn(self._draw, self.shape, key))(key))
+        return stored(program(lambda key: drawn(self._draw, self.shape, key))(key))
 
     def outputs(self, x, features, key=None):
         if key is None:
