@@ -30,3 +30,17 @@ def test_threads_of_openblas_sleep_while_they_wait_unless_the_user_says_otherwis
     code = "import os, turnout; print(os.environ['OPENBLAS_THREAD_TIMEOUT'])"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment)
     assert found.stdout == f"{kept}\n"
+
+
+READ = """
+import sys
+from pathlib import Path
+from turnout.experiment.config import read
+read(Path("examples/adult/sppm-sketch.toml"))
+print(*(name for name in sys.modules if name.startswith("turnout.algorithms.")))
+"""
+
+
+def test_a_configuration_imports_the_algorithms_that_it_names():
+    found = subprocess.run([sys.executable, "-c", READ], capture_output=True, text=True, check=True)
+    assert {"turnout.algorithms.sppm"} <= {*found.stdout.split()} <= {"turnout.algorithms.sppm", "turnout.algorithms.base"}

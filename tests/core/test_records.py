@@ -1,6 +1,6 @@
 """The types of fields, and what becomes of the fields of a record."""
 
-from dataclasses import FrozenInstanceError, field
+from dataclasses import FrozenInstanceError, dataclass, field
 
 import jax
 import numpy as np
@@ -70,6 +70,35 @@ def test_records_and_configurations_are_frozen():
     for made, name in ((Setting(), "size"), (Mixed(1.0, 1), "lr")):
         with pytest.raises(FrozenInstanceError):
             setattr(made, name, 2)
+
+
+def test_records_are_compared_hashed_and_shown_as_dataclasses():
+    written = (
+        {"size": Count, "notes": list, "name": str},
+        {"notes": field(default_factory=list, repr=False, compare=False), "name": "a"},
+    )
+    made = {
+        kind: kind(type("Setting", (), {"__annotations__": written[0], "__qualname__": "Setting", **written[1]}))
+        for kind in (config, dataclass(frozen=True))
+    }
+    for one in ((1, [2], "b"), (1, [3], "b"), (2,), (1, [2])):
+        for other in ((1, [2], "b"), (2, [3])):
+            ours, theirs = ((cls(*one), cls(*other)) for cls in made.values())
+            assert (ours[0] == ours[1]) == (theirs[0] == theirs[1])
+            assert hash(ours[0]) == hash(theirs[0]) and repr(ours[0]) == repr(theirs[0])
+    assert made[config](1) != 1
+
+    @config
+    class Own:
+        size: int
+
+        def __eq__(self, other):
+            return True
+
+        def __repr__(self):
+            return "own"
+
+    assert Own(1) == Own(2) and repr(Own(1)) == "own" and hash(Own(1)) == hash((1,))
 
 
 def test_fields_that_are_not_given_are_not_checked():

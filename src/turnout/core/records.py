@@ -1,6 +1,7 @@
 """Records: frozen dataclasses that are JAX pytrees, and whose fields are checked against their annotations."""
 
 import functools
+import reprlib
 import typing
 from dataclasses import dataclass, field, fields
 
@@ -107,7 +108,35 @@ def config(cls):
 
     __post_init__.further_check = further_check
     cls.__post_init__ = __post_init__
-    return dataclass(frozen=True)(cls)
+    cls = dataclass(frozen=True, eq=False, repr=False)(cls)
+    for method in _own_methods(cls):
+        if vars(cls).get(method.__name__) is None:
+            setattr(cls, method.__name__, method)
+    return cls
+
+
+def _own_methods(cls) -> tuple[typing.Callable, ...]:
+    """Return `__eq__`, `__hash__` and `__repr__` of a dataclass, by its fields.
+
+    Those that `dataclass` would write are compiled for each class, which takes most of the time in which algorithms are imported.
+    """
+    compared = [f.name for f in fields(cls) if f.compare]
+    shown = [f.name for f in fields(cls) if f.repr]
+
+    def values(self):
+        return tuple(getattr(self, name) for name in compared)
+
+    def __eq__(self, other):
+        return values(self) == values(other) if other.__class__ is self.__class__ else NotImplemented
+
+    def __hash__(self):
+        return hash(values(self))
+
+    @reprlib.recursive_repr()
+    def __repr__(self):
+        return f"{type(self).__qualname__}({', '.join(f'{name}={getattr(self, name)!r}' for name in shown)})"
+
+    return __eq__, __hash__, __repr__
 
 
 def check_fields(self) -> None:

@@ -256,7 +256,7 @@ def records_in(cls) -> dict[str, tuple[str, bool, bool, tuple[type, ...]]]:
         for table, kinds in TABLES.items():
             # Several fields are spreads, each called after what is spread.
             named = table.split()[-1] + several * "s" == field.name or (table == "spread" and Spread in classes)
-            if named and any(issubclass(kind, classes) for kind in kinds.values()):
+            if named and classes and any(issubclass(kind, classes) for kind in kinds.values()):
                 text = any(choice is str or typing.get_origin(choice) is typing.Literal for choice in choices)
                 forms = (dict,) if text else (str, dict)
                 records[field.name] = table, len(choices) > 1 or field.default is not dataclasses.MISSING, several, forms
