@@ -3,6 +3,7 @@
 import functools
 import reprlib
 import typing
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 
 import annotated_types as at
@@ -115,7 +116,7 @@ def config(cls):
     return cls
 
 
-def _own_methods(cls) -> tuple[typing.Callable, ...]:
+def _own_methods(cls) -> tuple[Callable, ...]:
     """Return `__eq__`, `__hash__` and `__repr__` of a dataclass, by its fields.
 
     Those that `dataclass` would write are compiled for each class, which takes most of the time in which algorithms are imported.
