@@ -7,7 +7,7 @@ from jax.extend.core import ClosedJaxpr
 
 from turnout.core.backend import on_cpu
 
-WORK, WORK_OF_ACCELERATORS = 2**23, 2**30
+WORK, WORK_OF_ACCELERATORS = 2**24, 2**30
 """Bytes of activations of the rows whose losses are computed at once."""
 
 LARGE = ("concatenate", "conv_general_dilated", "dot_general")
