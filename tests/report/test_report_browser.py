@@ -111,6 +111,10 @@ def test_the_console_stays_empty_whatever_is_drawn(page, tmp_path, distances):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 
+    first = page.current_window_handle
+    page.switch_to.new_window("tab")
     page.get(write_report(tmp_path, result("odd", distances), "odd").as_uri())
     WebDriverWait(page, 30).until(lambda b: b.find_elements(By.CSS_SELECTOR, "#chart svg g.mark-line path"))
     assert page.get_log("browser") == []
+    page.close()
+    page.switch_to.window(first)

@@ -29,7 +29,7 @@ Scale = Literal["log", "linear"]
 Style = tuple[int, list[int]]
 """The number of a colour, and dashes."""
 
-Run = tuple[Float[np.ndarray, " rows"], Float[np.ndarray, " rows"]]
+Run = tuple[Float[np.ndarray, " _"], Float[np.ndarray, " _"]]
 """The horizontal and the vertical values along a run; the former do not decrease."""
 
 
