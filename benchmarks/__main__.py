@@ -22,6 +22,7 @@ TOPICS = (
 )  # fmt: skip
 NAMED = (
     "peers", "accelerator", "auto-lr", "disk", "mesh", "flower", "flower-memory", "flower-node-memory", "flower-delay", "planner",
+    "fedavg-rounds",
 )  # fmt: skip
 """Topics that start several processes, or take hours; they are measured where they are named."""
 
