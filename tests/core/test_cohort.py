@@ -186,7 +186,7 @@ def test_a_known_cohort_with_places_that_are_not_valid_is_refused(wrong):
         replace(cohort, ids=jnp.array(wrong, "int32")).invalid_places(4)
 
 
-@pytest.mark.parametrize("places", [5, 128, 129, 300])
+@pytest.mark.parametrize("places", [5, 32, 33, 128, 129, 300])
 @pytest.mark.parametrize("seed", range(3))
 def test_places_that_are_not_valid_are_counted(places, seed):
     """Of drawn ids in 0 to n - 1, the places that repeat one; those that empty places hold do not count."""

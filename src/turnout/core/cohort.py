@@ -9,6 +9,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float, Int
 
+from turnout.core.backend import on_cpu
 from turnout.core.errors import UserError
 from turnout.core.records import record, static
 
@@ -157,7 +158,7 @@ class Cohort:
 INVALID = "have a client that does not exist or is drawn twice, or a probability outside (0, 1]: correct the sampler's draw"
 
 
-PAIRWISE = 128
+PAIRWISE, PAIRWISE_OF_ACCELERATORS = 32, 128
 """Places up to which every pair of ids is compared, which is faster than sorting them."""
 
 
@@ -168,7 +169,7 @@ def _invalid_places(cohort: Cohort, count: int) -> Int[Array, ""]:
     wrong = (cohort.ids < 0) | (cohort.ids >= count) | ~positive
     # Empty places get ids that no client has, each another one.
     ids = jnp.where(cohort.active, cohort.ids, count + places)
-    if cohort.places <= PAIRWISE:
+    if cohort.places <= (PAIRWISE if on_cpu() else PAIRWISE_OF_ACCELERATORS):
         repeated = jnp.any((ids[:, None] == ids[None, :]) & (places[:, None] < places[None, :]), axis=0)
     else:
         ids = jnp.sort(ids)
