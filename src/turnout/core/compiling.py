@@ -23,6 +23,8 @@ if jax.__version_info__ < (0, 11):
     # On a CPU the program is as fast without these emitters, and compiles in half of the time; newer compilers lack them.
     QUICK_TO_COMPILE["xla_cpu_use_fusion_emitters"] = False
     USUAL |= {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
+    # A part for each processor: more take longer to split and to link.
+    USUAL["xla_cpu_parallel_codegen_split_count"] = min(32, os.cpu_count() or 1)
 
 USUAL = {name: value for name, value in USUAL.items() if name not in os.environ.get("XLA_FLAGS", "")}
 

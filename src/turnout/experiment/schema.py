@@ -13,6 +13,7 @@ from turnout.core.algorithm import Algorithm
 from turnout.experiment.config import GROUPS, KNOWN, NEEDED, RECORDS, records_in
 from turnout.experiment.experiment import RunSpec
 from turnout.experiment.groups_spec import GroupsSpec
+from turnout.experiment.kinds import Kinds
 from turnout.experiment.registry import TABLES, UNUSED
 from turnout.solvers import AsCohortSolver
 
@@ -70,7 +71,7 @@ def schema_of(facts: Any) -> dict[str, Any]:
     return {"$schema": DIALECT, **pydantic.TypeAdapter(facts).json_schema(mode="serialization")}
 
 
-def _kinds(table: str, kinds: dict[str, type]) -> dict[str, Any]:
+def _kinds(table: str, kinds: Kinds) -> dict[str, Any]:
     """Return the schema of a table with a kind: its name alone, a table with fields, or a class of the user's own."""
     own = {"type": "string", "pattern": ":"}
     table_of_kind = {

@@ -12,6 +12,9 @@ from turnout.core.records import Count, config
 from turnout.data.dataset import Dataset, is_sparse_matrix
 from turnout.data.splits.split import Split, enough_rows
 
+FEW = 2**22
+"""Stored numbers that one thread clusters sooner than several."""
+
 
 @config
 class KMeansSplit:
@@ -69,8 +72,10 @@ def _fit(features, clusters: int, seed: int) -> np.ndarray:
     # Slow to import.
     cluster = extra("sklearn.cluster", "split 'kmeans'", "data")
     from sklearn.exceptions import ConvergenceWarning
+    from threadpoolctl import threadpool_limits
 
-    with warnings.catch_warnings():
+    # On few numbers several threads mostly wait for each other: one is sooner, and far sooner beside other programs.
+    with threadpool_limits(1 if features.size <= FEW else None), warnings.catch_warnings():
         # With fewer distinct rows than clusters a cluster is empty, which raises an error below.
         warnings.simplefilter("ignore", ConvergenceWarning)
         return cluster.KMeans(clusters, n_init=10, random_state=seed).fit_predict(features)
