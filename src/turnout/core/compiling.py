@@ -8,6 +8,7 @@ from functools import cache, wraps
 from typing import Any
 
 import jax
+from jax.core import Tracer
 
 from turnout.core.backend import on_cpu
 from turnout.core.cache import keep_programs
@@ -50,7 +51,7 @@ def program(function: Callable, *, quick: bool = False, **options) -> Callable:
 
     @wraps(function)
     def call(*arguments, **keywords):
-        if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves((arguments, keywords))):
+        if any(isinstance(leaf, Tracer) for leaf in jax.tree.leaves((arguments, keywords))):
             return part(*arguments, **keywords)
         refuse_forked()
         # Around the whole call, since what is not collected during a trace would be while it is lowered.
