@@ -8,7 +8,7 @@ from jax.extend.core import ClosedJaxpr
 from turnout.core.backend import on_cpu
 
 WORK, WORK_OF_ACCELERATORS = 2**24, 2**30
-"""Bytes of activations of the rows whose losses are computed at once."""
+"""Bytes of activations of the rows whose losses are computed at once: on a CPU about what caches hold, and on accelerators."""
 
 LARGE = ("concatenate", "conv_general_dilated", "dot_general")
 """JAX operations whose results count as activations: patches, convolutions and matrix products. Others are fused with them."""
