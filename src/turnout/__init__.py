@@ -6,6 +6,7 @@ public names. `client_solvers`, `codecs`, `devices`, `optimisers`, `schedules`, 
 from where.
 """
 
+import gc
 import os
 
 from lazy_loader import attach_stub
@@ -16,12 +17,23 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 
 __version__ = "0.1.0"
 
-__getattr__, _, _names = attach_stub(__name__, __file__)
+_imported, _, _names = attach_stub(__name__, __file__)
 
 _TORCH = ("TorchOracle", "parameters_of", "set_parameters")
 """Public names that need PyTorch, which `from turnout import *` leaves out."""
 
 __all__ = [name for name in _names if name not in _TORCH]  # pyright: ignore[reportUnsupportedDunderAll]
+
+
+def __getattr__(name: str):
+    # Modules make many objects that stay, and a collection of garbage would look through all of them again and again.
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        return _imported(name)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def __dir__() -> list[str]:
