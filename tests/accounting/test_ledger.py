@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import turnout as t
-from turnout.accounting.counters import add_events, no_counts, to_ledger
+from turnout.accounting.counters import add_events, elapsed, in_limbs, limbs, no_counts, to_ledger, whole
 from turnout.accounting.ledger import COUNTERS, EVENTS, Ledger, Site
 from turnout.accounting.prices import cost_to_target
 from turnout.core.messages import vectors
@@ -29,6 +29,48 @@ def test_counts_and_bytes_never_overflow(numbers, size):
     history = to_ledger((site, site), np.asarray(counts)[None]).totals()
     assert history["contacts"].tolist() == [sum(numbers)] and history["bytes_down"].tolist() == [size * sum(numbers)]
     assert ledger.rows()[0]["contacts"] == 0
+
+
+@given(st.lists(st.integers(0, 2**40), min_size=1, max_size=4))
+def test_an_event_beyond_32_bits_is_counted_in_two_limbs(numbers):
+    counts = no_counts(1)
+    for number in numbers:
+        counts = add_events(counts, 0, {"microseconds": jnp.asarray(in_limbs(number)), "contacts": jnp.uint32(1)})
+    totals = to_ledger((Site("0", "echo", "random"),), np.asarray(counts)).totals()
+    assert (totals["microseconds"], totals["contacts"]) == (sum(numbers), len(numbers))
+    with jax.enable_x64(True):
+        assert float(elapsed(counts)) == pytest.approx(sum(numbers) / 1e6)
+        np.testing.assert_array_equal(whole(jnp.moveaxis(limbs(jnp.asarray(numbers)), 0, -1)), numbers)
+
+
+def counted(**events: int) -> tuple[int, ...]:
+    """The counts of a site, zero for those that are not named."""
+    return tuple(events.get(name, 0) for name in COUNTERS)
+
+
+def test_links_and_peaks_are_their_sums_and_their_largest_messages():
+    """The link of a level carries a message to each hub, and what each client is sent for itself."""
+    sites = (
+        Site("0", "train", "random", bytes_down=80, bytes_up=48),
+        Site("1", "unused", "random", bytes_down=800, bytes_up=480),
+        Site("0", "link", "random", bytes_down=70, bytes_up=40, level=1, bytes_each=9),
+        Site("1", "link", "random", bytes_down=7, bytes_up=4, level=1),
+        Site("0", "link", "random", bytes_down=60, bytes_up=30, level=2),
+    )
+    counts = (
+        counted(contacts=10, arrivals=7),
+        counted(),
+        counted(exchanges=2, contacts=3, arrivals=2, drawn=10, microseconds=1_500_000),
+        counted(exchanges=1, contacts=5, arrivals=4),
+        counted(exchanges=3, contacts=1, arrivals=1),
+    )
+    ledger = Ledger(sites, counts)
+    first = {"server_exchanges": 3, "server_contacts": 8, "server_arrivals": 6}
+    first |= {"server_bytes_down": 70 * 3 + 9 * 10 + 7 * 5, "server_bytes_up": 40 * 2 + 4 * 4, "seconds": 1.5}
+    second = {"server_exchanges": 3, "server_contacts": 1, "server_arrivals": 1}
+    assert ledger.links() == [first, second | {"server_bytes_down": 60, "server_bytes_up": 30, "seconds": 0.0}]
+    assert ledger.peaks() == {"bytes_down": 80, "bytes_up": 48}
+    assert Ledger(sites[:1], (counted(),)).peaks() == {"bytes_down": 0, "bytes_up": 0}
 
 
 def test_sizes_follow_contacts_down_and_arrivals_up():
@@ -148,6 +190,17 @@ def test_a_target_is_hit_at_the_first_row_below():
     assert t.Target("accuracy", 0.1).first_hit({"accuracy": np.array([0.5, 0.95])}) == 1
     assert t.Target("test_accuracy", 0.1).first_hit({"test_accuracy": [0.5, 0.95, 0.99]}) == 1
     assert t.Target("gap", 1.0).met(np.array([[0.5, 1.0], [1.5, -2.0]])).tolist() == [[True, False], [False, True]]
+
+
+def test_a_target_is_on_a_known_metric_one_of_one_s_own_or_one_of_a_module():
+    class Spread:
+        name = "spread"
+
+    assert str(t.Target(Spread(), 0.1).metric) == "spread"
+    assert t.Target("mine:spread", 0.1).metric == "mine:spread" and t.Target("gap", 0.1).metric == "gap"
+    for metric in ("spred", 3):
+        with pytest.raises(t.UserError, match="name one of these"):
+            t.Target(metric, 0.1)
 
 
 def test_a_run_goes_on_beyond_its_target_unless_told_to_stop():

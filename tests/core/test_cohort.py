@@ -17,6 +17,7 @@ FOUR = t.Population(4)
     ("ids", "probability", "options", "words"),
     [
         ([0, 4], 0.5, {}, "the client 4, but clients are 0 to 3"),
+        ([0, 9], 0.5, {}, "the client 9, but clients are 0 to 3"),
         ([-1, 2], 0.5, {}, "the client -1, but clients are 0 to 3"),
         ([2, 2], 0.5, {}, "the client 2 twice: draw without replacement"),
         ([2, 2], 0.5, {"expansion": [2.0, 2.0]}, "the client 2 twice"),

@@ -11,6 +11,7 @@ import turnout as t
 from tests.helpers.federations import SHARES
 from turnout.core.cohort import Cohort
 from turnout.core.lazy_stack import LazyStack
+from turnout.core.replies import DecodedReplies
 from turnout.io.serialization import decode, encode
 
 GENERATOR = np.random.default_rng(7)
@@ -50,6 +51,15 @@ def test_sums_are_those_of_arrays():
         arrays.map(lambda i, r: {"z": i.astype(float) * r["x"]}).total(),
         stacks.map(lambda i, r: {"z": i.astype(float) * r["x"]}).total(),
     )
+
+
+def test_replies_that_are_decoded_one_at_a_time_have_the_sums_of_all():
+    """A reply is its client's number from 1 times what was sent."""
+    arrays, stacks = both()
+    decoded = DecodedReplies(stacks, lambda i, sent: {name: (i.astype(float) + 1) * sent[name] for name in sent})
+    whole = arrays.map(lambda i, sent: {name: (i.astype(float) + 1) * sent[name] for name in sent})
+    for reduce in (t.Replies.mean, t.Replies.total, t.Replies.average):
+        same(reduce(decoded), reduce(whole))
 
 
 def test_nobody_s_replies_sum_to_zero():

@@ -143,6 +143,12 @@ def test_a_systematic_selection_with_an_expected_size_that_is_not_whole():
     np.testing.assert_allclose(np.asarray(drawn.expansion)[active], 1 / p[ids], rtol=1e-12)
 
 
+def test_a_systematic_sample_has_the_places_that_it_is_given_or_as_many_as_it_needs():
+    p = np.array([0.2, 0.9, 0.4, 0.3, 0.7])
+    assert t.Systematic(p, size=2.5).bind(FIVE).places == 3
+    assert t.Systematic(p, size=2.5, capacity=4).bind(FIVE).places == 4
+
+
 @pytest.mark.parametrize("p", [[0.0, 0.5], [0.25, 0.25], [0.25, 0.75], [1.0, 0.5], [0.75, 0.75]])
 def test_a_pivotal_duel_is_exact_for_evenly_spaced_coins(p):
     """Over the coins 0, 1/4, 1/2 and 3/4 the mean is p, and a client with p_i = 0 never wins, even by the coin 0."""

@@ -253,7 +253,20 @@ def draw_of(population):
     return lambda sampler, state, key: sampler.draw(state, key, population)
 
 
-@pytest.mark.tiers(quick=["nice-3", "stratified"], longer=["independent", "block"])
+@pytest.mark.parametrize(("n", "size", "busy"), [(96, 1, 12), (100, 2, 3), (64, 40, 2), (7, 3, 4), (7, 3, 6)])
+def test_nice_draws_the_first_clients_without_a_request_in_a_random_order(n, size, busy):
+    requested = jnp.asarray(np.random.default_rng(n).permutation(n)[:busy], "int32")
+    population = t.Population(count=n, in_flight=jnp.append(requested, jnp.full(2, n, "int32")))
+    keys = jax.random.split(jax.random.key(0), 400)
+    cohorts = jax.jit(jax.vmap(lambda key: t.Nice(size).draw(None, key, population)))(keys)
+    orders = np.asarray(jax.jit(jax.vmap(lambda key: permute(key, jnp.arange(n), n)))(keys))
+    for order, ids, active in zip(orders, np.asarray(cohorts.ids), np.asarray(cohorts.active), strict=True):
+        idle = order[~np.isin(order, np.asarray(requested))][:size]
+        assert ids[active].tolist() == idle.tolist()
+    np.testing.assert_allclose(cohorts.probability[cohorts.active], min(1, size / (n - busy)))
+
+
+@pytest.mark.tiers(quick=["nice-3", "stratified"], longer=["independent", "block", "block-part", "subsets"])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_draws_follow_the_design_with_its_weights(name):
     """The cohorts really drawn have the law of the enumeration, and `Replies.average` weighs each as the enumeration does."""
@@ -435,6 +448,7 @@ def test_a_probability_that_is_no_number_is_refused():
         (lambda: t.Subsets([[0, 1], list(range(11))], [0.5, 0.5]), "client 11 is in no subset"),
         (lambda: t.Subsets([list(range(12)), [5, 3, 3]], [0.5, 0.5]), "subset 1 names client 3 twice"),
         (lambda: t.Subsets([list(range(13))], [1.0]), "subset 0 names client 12, but they are 0 to 11"),
+        (lambda: t.Subsets([[*range(12), 14]], [1.0]), "subset 0 names client 14, but they are 0 to 11"),
         (lambda: t.Subsets([list(range(12))], [0.5, 0.5]), "needs 1 probabilities, one for each subset, but got 2"),
         (lambda: t.Subsets([], []), "sum to 1, but they sum to 0"),
         (lambda: t.Delegate(client=12), "'delegate' names client 12, but they are 0 to 11"),

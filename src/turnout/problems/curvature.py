@@ -10,6 +10,16 @@ from turnout.problems.derivatives import Derivatives, vector
 TOLERANCE = 1e-2
 
 
+def smoothness(problem: Problem) -> float:
+    """Return L, the largest L_i, or where these are not known the largest curvature of f at the start.
+
+    Args:
+        problem: A problem whose clients are at hand.
+    """
+    known = problem.constants()
+    return largest_curvature(problem) if known is None else float(known.smoothness.max())
+
+
 def largest_curvature(problem: Problem) -> float:
     """Return the largest eigenvalue of the Hessian of f at the initial parameters, to one per cent.
 

@@ -68,7 +68,7 @@ class Subsets(Sampler):
 
 def _check_members(k: int, subset: list[int], n: int) -> None:
     for i in subset:
-        if not 0 <= i < n:
+        if i >= n:
             raise UserError(f"sampler 'subsets': subset {k} names client {i}, but they are 0 to {n - 1}")
     if len(set(subset)) < len(subset):
         twice = next(i for i in subset if subset.count(i) > 1)

@@ -10,7 +10,7 @@ from turnout.core.tree import bytes_of
 from turnout.experiment.build import Built, build
 from turnout.experiment.experiment import Experiment
 from turnout.problems.base import Problem
-from turnout.problems.curvature import largest_curvature
+from turnout.problems.curvature import smoothness
 from turnout.problems.optimum import Optimum, solve
 from turnout.studies.fingerprint import fingerprint
 from turnout.studies.grid import CLIENTS, GivenProblem
@@ -50,8 +50,7 @@ class Case:
         clients = {CLIENTS: float(self.problem.population.count)}
         if self.problem.remote:
             return clients
-        known = self.problem.constants()
-        largest = largest_curvature(self.problem) if known is None else float(known.smoothness.max())
+        largest = smoothness(self.problem)
         return {"L": largest, "1/L": 1 / largest, **clients}
 
 
