@@ -7,8 +7,8 @@ from pathlib import Path
 # As turnout does, which is imported later.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
 # Workers share the processors, and threads of one that wait for each other take time from all.
-for threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ.setdefault(threads, "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import jax
 import pytest
