@@ -20,8 +20,8 @@ def test_a_sampler_without_methods_keeps_its_state_and_cannot_draw():
     assert sampler.start(FOUR) is None and sampler.with_availability(state, FOUR) is FOUR
     assert sampler.refresh(state, None, None) is sampler.advance(state, key) is sampler.observe(state, None, None) is state
     assert sampler.observe_consulted(state, None, None, FOUR) is state
-    flags = ("learns_from_feedback", "consults_before_draw", "is_charged", "supports_availability")
-    assert [getattr(sampler, flag) for flag in flags] == [False, False, True, False]
+    flags = ("learns_from_feedback", "consults_before_draw", "is_charged", "supports_availability", "supports_in_flight")
+    assert [getattr(sampler, flag) for flag in flags] == [False, False, True, False, False]
     for call, words in (
         (lambda: sampler.draw(state, key, FOUR), r"Sampler has no draw\(self, state, key, population\)"),
         (lambda: sampler.expected_draws(state, FOUR), "Sampler draws by no probabilities"),

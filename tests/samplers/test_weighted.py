@@ -33,6 +33,19 @@ def test_without_probabilities_all_are_equal():
     assert t.Pivotal(size=4).bind(FOUR).size == 4
 
 
+@t.record
+class SizeOf(t.Uniform):
+    """Equal probabilities, whose state after further exchanges is the size of the draw."""
+
+    def calibrated(self, state, ask, size, population):
+        return size
+
+
+def test_a_sampler_around_a_design_may_set_the_size_of_its_draw():
+    sampler = t.Pivotal(SizeOf(), size=3).bind(FOUR)
+    assert [sampler.calibrated(None, None, FOUR), sampler.calibrated(None, None, FOUR, 2)] == [3, 2]
+
+
 def test_given_probabilities_are_those_of_the_clients_that_are_there():
     sampler = t.Independent(GIVEN).bind(FOUR)
     np.testing.assert_array_equal(sampler.expected_draws(None, FOUR), GIVEN)
