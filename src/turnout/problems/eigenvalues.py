@@ -1,7 +1,9 @@
 """Largest eigenvalues of the clients' Gram matrices, which bound the smoothness of linear models."""
 
+import jax
 import numpy as np
 
+from turnout.core.kept import kept
 from turnout.problems.base import Problem
 from turnout.problems.row_formats import plain
 
@@ -16,7 +18,12 @@ def top_eigenvalues(problem: Problem, intercept: bool = False) -> np.ndarray:
     # Every run asks for these, most of them several times, and they take as long as many rounds.
     known = vars(problem).setdefault("_top_eigenvalues", {})
     if intercept not in known:
-        known[intercept] = _top_eigenvalues(problem, intercept)
+        leaves = jax.tree.leaves(problem.rows[0])
+        if all(isinstance(leaf, np.ndarray) for leaf in leaves):
+            parts = (*leaves, problem.rows[0].shape, np.asarray(problem.offsets), intercept)
+            (known[intercept],) = kept("eigenvalues", parts, ("numpy", "scipy"), lambda: [_top_eigenvalues(problem, intercept)])
+        else:
+            known[intercept] = _top_eigenvalues(problem, intercept)
     return known[intercept]
 
 
