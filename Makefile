@@ -81,7 +81,7 @@ lint: $(BIN)/turnout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/pyright
+	$(BIN)/pyright --threads 2
 
 bench: $(BIN)/turnout
 	$(BIN)/python -m benchmarks --out bench/results.json

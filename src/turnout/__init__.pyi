@@ -146,6 +146,7 @@ from .hubs.hubs import Hubs as Hubs
 from .io.models import load_model as load_model
 from .optimisers import schedules as schedules
 from .planner.api import plan as plan
+from .planner.auto import auto as auto
 from .planner.plan import Plan as Plan
 from .privacy.mechanism import Privacy as Privacy
 from .problems.base import Population as Population
