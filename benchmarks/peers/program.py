@@ -57,9 +57,9 @@ class Program:
         Raises:
             Failed: If the process ends or takes too long.
         """
+        began = time.perf_counter()
         late = Timer(self.limit, self.kill)
         late.start()
-        began = time.perf_counter()
         try:
             self.process.stdin.write(json.dumps(request) + "\n")
             self.process.stdin.flush()
