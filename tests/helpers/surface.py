@@ -6,6 +6,7 @@
 import importlib
 from collections.abc import Iterator
 from pathlib import Path
+from pkgutil import iter_modules
 
 import turnout
 from turnout.cli import command_line
@@ -28,7 +29,10 @@ def names() -> Iterator[str]:
     """Names in packages."""
     for package in PACKAGES:
         module = importlib.import_module(package)
-        yield from (f"{package}.{name}" for name in getattr(module, "__all__", dir(module)) if not name.startswith("_"))
+        # Without a list, what it defines and its modules: which others show depends on what was imported.
+        own = [name for name, value in vars(module).items() if getattr(value, "__module__", None) == package]
+        named = getattr(module, "__all__", None) or [*own, *(found.name for found in iter_modules(module.__path__))]
+        yield from (f"{package}.{name}" for name in named if not name.startswith("_"))
 
 
 def keys() -> Iterator[str]:
