@@ -81,7 +81,7 @@ lint: $(BIN)/turnout
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
-	$(BIN)/pyright --threads 2
+	$(BIN)/pyright --threads
 
 bench: $(BIN)/turnout
 	$(BIN)/python -m benchmarks --out bench/results.json

@@ -11,6 +11,7 @@ import polars as pl
 
 import turnout as t
 from benchmarks.planner.judging import JUDGED, best_of_grid, judged
+from benchmarks.planner.leaderboard import row, summary
 from benchmarks.planner.problems import PRICES
 from benchmarks.planner.yardstick import FRESH_SEEDS, costs_of, end_of
 from benchmarks.timing import Line
@@ -20,7 +21,6 @@ from turnout.planner.task import PROBLEM, Limits, task_of
 from turnout.report.format import amount
 from turnout.studies.cases import Cases
 from turnout.studies.grid import settings_of
-from turnout.studies.statistics import interval, median
 
 OUT = Path("results/auto")
 METHOD = "auto"
@@ -34,9 +34,8 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.problems:
-        grid = _kept(options.out / "grid.csv", name, grid_rows)
-        print(grid)
-        print(_kept(options.out / "auto.csv", name, auto_rows))
+        for part, play in (("grid", grid_rows), ("auto", auto_rows)):
+            print(_kept(options.out / f"{part}.csv", name, play))
     (options.out / "auto.md").write_text(page(*(pl.read_csv(options.out / f"{part}.csv") for part in ("grid", "auto"))))
 
 
@@ -52,10 +51,7 @@ def _kept(file: Path, name: str, play) -> pl.DataFrame:
 
 def grid_rows(name: str) -> list[dict]:
     """Return a row for each price: the best candidate of the full grid, and what it costs on fresh seeds."""
-    return [
-        {"problem": name, "price": label, "family": best.family, "setting": best.setting, **_costs(best.costs)}
-        for label, best in best_of_grid(name).items()
-    ]
+    return [row(name, label, *best) for label, best in best_of_grid(name).items()]
 
 
 def auto_rows(name: str) -> list[dict]:
@@ -75,12 +71,7 @@ def auto_row(name: str, label: str, price: Price) -> dict:
     (family,) = Planner(task, None, cases, lambda *_: None).families
     (one,) = family.contenders(family.centre())
     costs = costs_of([end_of(one.trial(seed)) for seed in FRESH_SEEDS], price)
-    return {"problem": name, "price": label, "method": type(algorithm).__name__, **_costs(costs)}
-
-
-def _costs(costs: np.ndarray) -> dict:
-    low, high = interval(costs)
-    return {"cost": float(median(costs)), "low": low, "high": high, "reached": int(np.isfinite(costs).sum())}
+    return {"problem": name, "price": label, "method": type(algorithm).__name__, **summary(costs)}
 
 
 def joined(grid: pl.DataFrame, own: pl.DataFrame) -> pl.DataFrame:
@@ -109,16 +100,16 @@ def page(grid: pl.DataFrame, own: pl.DataFrame) -> str:
     ]
     columns = ["| problem | price | auto | cost | best of the grid | setting | cost | ratio |", "| --- |" + " --- |" * 7]
     rows = [
-        f"| {row['problem']} | {PRICES[row['price']].label} | {row['method']} | {_shown(row)} "
-        f"| {row['family']} | {row['setting']} | {_shown(row, '_grid')} | {row['ratio']:.2f} |"
-        for row in table.iter_rows(named=True)
+        f"| {one['problem']} | {PRICES[one['price']].label} | {one['method']} | {_shown(one)} "
+        f"| {one['family']} | {one['setting']} | {_shown(one, '_grid')} | {one['ratio']:.2f} |"
+        for one in table.iter_rows(named=True)
     ]
     title = f"# A method without a plan\n\n{table['problem'].n_unique()} of {len(JUDGED)} problems at {len(PRICES)} prices each."
     return "\n".join([title, "", *head, *bars, "", *columns, *rows]) + "\n"
 
 
-def _shown(row: dict, which: str = "") -> str:
-    cost, low, high = (amount(PRICES[row["price"]], row[key + which]) for key in ("cost", "low", "high"))
+def _shown(one: dict, which: str = "") -> str:
+    cost, low, high = (amount(PRICES[one["price"]], one[key + which]) for key in ("cost", "low", "high"))
     return f"{cost} [{low}, {high}]"
 
 

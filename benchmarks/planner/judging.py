@@ -23,7 +23,6 @@ from turnout.studies.statistics import median
 SHARES = {"distance": 0.01, "gap": 0.01, "gradient": 0.05, "value": 0.3}
 """The share of a metric's first value that is the target."""
 
-
 SMALL = 1e-300
 """A target that no run reaches."""
 

@@ -77,9 +77,13 @@ def standings(table: Yardstick, label: str, price: Price) -> list[dict]:
 
 def row(problem: str, label: str, family: str, setting: str, costs: np.ndarray) -> dict:
     """Return the row of a candidate's costs on the fresh seeds."""
+    return {"problem": problem, "price": label, "family": family, "setting": setting, **summary(costs)}
+
+
+def summary(costs: np.ndarray) -> dict:
+    """Return the median of costs [seeds] with its interval, and how many runs arrived."""
     low, high = interval(costs)
-    facts = {"problem": problem, "price": label, "family": family, "setting": setting}
-    return {**facts, "cost": float(median(costs)), "low": low, "high": high, "reached": int(np.isfinite(costs).sum())}
+    return {"cost": float(median(costs)), "low": low, "high": high, "reached": int(np.isfinite(costs).sum())}
 
 
 def replayed(stored: dict) -> dict:

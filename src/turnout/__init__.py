@@ -6,10 +6,11 @@ public names. `client_solvers`, `codecs`, `devices`, `optimisers`, `schedules`, 
 from where.
 """
 
-import gc
 import os
 
 from lazy_loader import attach_stub
+
+from turnout.core.collector import without_collector
 
 # OpenBLAS factorises matrices for JAX. Its threads wait by spinning, and where other programs compute too, an eigendecomposition
 # takes many times as long. They are to sleep soon instead; OpenBLAS reads this when JAX is imported.
@@ -26,14 +27,8 @@ __all__ = [name for name in _names if name not in _TORCH]  # pyright: ignore[rep
 
 
 def __getattr__(name: str):
-    # Modules make many objects that stay, and a collection of garbage would look through all of them again and again.
-    collects = gc.isenabled()
-    gc.disable()
-    try:
+    with without_collector():
         return _imported(name)
-    finally:
-        if collects:
-            gc.enable()
 
 
 def __dir__() -> list[str]:

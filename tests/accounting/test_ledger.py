@@ -75,8 +75,7 @@ def test_links_and_peaks_are_their_sums_and_their_largest_messages():
 
 def test_sizes_follow_contacts_down_and_arrivals_up():
     site = Site("0", "echo", "random", vectors_down=2, vectors_up=1, bytes_down=80, bytes_up=48)
-    counts = tuple({"contacts": 10, "arrivals": 7}.get(name, 0) for name in COUNTERS)
-    totals = Ledger((site,), (counts,)).totals()
+    totals = Ledger((site,), (counted(contacts=10, arrivals=7),)).totals()
     assert (totals["vectors_down"], totals["vectors_up"], totals["bytes_down"], totals["bytes_up"]) == (20, 7, 800, 336)
 
 

@@ -1,9 +1,7 @@
 """How programs are compiled: well, but without what takes long and gains nothing."""
 
-import gc
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache, wraps
 from typing import Any
 
@@ -12,6 +10,7 @@ from jax.core import Tracer
 
 from turnout.core.backend import on_cpu
 from turnout.core.cache import keep_programs
+from turnout.core.collector import without_collector
 from turnout.core.forks import refuse_forked, watch_forks
 
 QUICK_TO_COMPILE: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
@@ -60,16 +59,3 @@ def program(function: Callable, *, quick: bool = False, **options) -> Callable:
 
     vars(call)["compiled"] = compiled
     return call
-
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Look for no cycles of garbage inside: a trace makes many objects, and one look through them all takes 0.1 s."""
-    if not gc.isenabled():
-        yield
-        return
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()

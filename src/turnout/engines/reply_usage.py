@@ -10,7 +10,7 @@ from jaxtyping import PyTree
 
 from turnout.accounting.ledger import Site
 from turnout.codecs.parts import Shape
-from turnout.core.compiling import without_collector
+from turnout.core.collector import without_collector
 from turnout.core.debugging import shape_of
 from turnout.core.errors import UserError
 from turnout.core.messages import payload

@@ -71,15 +71,17 @@ def auto(problem: Problem, price: Price | None = None) -> Algorithm:
     ten, n = cost_of_ten(price), problem.population.count
     free, alone = ten <= FREE, ten >= ALL
     cohort = ShuffledNice(n if free else math.ceil(n / 20) if alone else math.ceil(n / 5))
-    length = 0.0 if problem.remote or isinstance(problem, Grouped) else smoothness(problem)
-    if not length > 0:
+    largest = 0.0 if problem.remote or isinstance(problem, Grouped) else smoothness(problem)
+    if not largest > 0:
         return FedAvg(cohort, lr="auto", steps=16)
-    if isinstance(problem, QUADRATIC) or (_strongly_convex(problem) and not alone):
+    known, twice = problem.constants(), problem.twice_differentiable
+    convex = twice and known is not None and float(known.convexity.min()) > 0
+    if isinstance(problem, QUADRATIC) or (convex and not alone):
         if (second := _second_order(problem, price)) is not None:
             return second
-    if problem.constants() is None and problem.twice_differentiable:
-        return FedDyn(cohort, NewtonCg(), gamma=100 / length)
-    return Scaffold(cohort, lr=(1 if free or alone else 2) / length, steps=32 if free else 8)
+    if known is None and twice:
+        return FedDyn(cohort, NewtonCg(), gamma=100 / largest)
+    return Scaffold(cohort, lr=(1 if free or alone else 2) / largest, steps=32 if free else 8)
 
 
 def _second_order(problem: Problem, price: Price) -> Algorithm | None:
@@ -91,12 +93,6 @@ def _second_order(problem: Problem, price: Price) -> Algorithm | None:
         dear = not isinstance(problem, QUADRATIC) and _cost(newton, problem, price) > DEARER * _cost(sketched, problem, price)
         return sketched if dear else newton
     return sketched if matrix <= LARGEST else None
-
-
-def _strongly_convex(problem: Problem) -> bool:
-    """Return whether f is known to be strongly convex, with second derivatives."""
-    known = problem.constants() if problem.twice_differentiable else None
-    return known is not None and float(known.convexity.min()) > 0
 
 
 def _cost(algorithm: Algorithm, problem: Problem, price: Price) -> float:
