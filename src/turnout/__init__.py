@@ -10,8 +10,6 @@ import os
 
 from lazy_loader import attach_stub
 
-from turnout.core.collector import without_collector
-
 # OpenBLAS factorises matrices for JAX. Its threads wait by spinning, and where other programs compute too, an eigendecomposition
 # takes many times as long. They are to sleep soon instead; OpenBLAS reads this when JAX is imported.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "4")
@@ -27,6 +25,9 @@ __all__ = [name for name in _names if name not in _TORCH]  # pyright: ignore[rep
 
 
 def __getattr__(name: str):
+    # Help and usage errors import nothing of the packages.
+    from turnout.core.collector import without_collector
+
     with without_collector():
         return _imported(name)
 
