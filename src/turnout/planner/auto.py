@@ -41,8 +41,8 @@ DEARER = 1.5
 def auto(problem: Problem, price: Price | None = None) -> Algorithm:
     """Return a method for a problem at a price, with all its numbers, without playing anything.
 
-    * f quadratic, or strongly convex where clients are not all that costs: Newton's method with all clients; sketched Newton
-      where an exchange with Hessians costs more than 1.5 times as much.
+    * f quadratic or strongly convex: Newton's method with all clients; sketched Newton where an exchange with Hessians costs more
+      than 1.5 times as much.
     * Else, L_i known: SCAFFOLD. With L = max_i L_i its step size and number of steps are 1 / L and 32 where clients cost next to
       nothing, 1 / L and 8 where they are all that costs, and 2 / L and 8 between.
     * L_i not known, as of networks: FedDyn with gamma = 100 / L, whose clients find their steps by a line search; L is the
@@ -51,8 +51,7 @@ def auto(problem: Problem, price: Price | None = None) -> Algorithm:
 
     Cohorts of the last three are all clients where these cost next to nothing, a twentieth where they are all that costs, and a
     fifth between. Where matrices do not fit, SCAFFOLD takes the place of Newton's method. `turnout.plan` finds what is cheapest
-    for one target, which is worth its time where a run is repeated, or where clients are all that costs: there these numbers are
-    not good on strongly convex problems.
+    for one target, which is worth its time where a run is repeated.
 
     Args:
         problem: The problem.
@@ -76,9 +75,8 @@ def auto(problem: Problem, price: Price | None = None) -> Algorithm:
         return FedAvg(cohort, lr="auto", steps=16)
     known, twice = problem.constants(), problem.twice_differentiable
     convex = twice and known is not None and float(known.convexity.min()) > 0
-    if isinstance(problem, QUADRATIC) or (convex and not alone):
-        if (second := _second_order(problem, price)) is not None:
-            return second
+    if (isinstance(problem, QUADRATIC) or convex) and (second := _second_order(problem, price)) is not None:
+        return second
     if known is None and twice:
         return FedDyn(cohort, NewtonCg(), gamma=100 / largest)
     return Scaffold(cohort, lr=(1 if free or alone else 2) / largest, steps=32 if free else 8)
