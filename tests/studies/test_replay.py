@@ -107,6 +107,21 @@ def test_each_table_comes_first_and_what_took_too_long_once_more():
     assert [*one.asked] == ["near-exchanges", "near-dear"]
 
 
+def test_all_seeds_of_a_row_are_played_at_last():
+    declaration, numbers = declared(tables()), row([1.0, 2.0])
+    rows = [{"problem": p, "method": m, "setting": "0", **numbers} for p, m in declaration.pairs]
+    published = Published("made", "", "", True, {"near-exchanges": rows, "near-dear": [], "own": []}, "")
+    one, asked = Replay(Path(), published, declaration, random.Random(0)), []
+
+    def hold(replay, part, seconds: float) -> Outcome:
+        asked.append(part)
+        return Outcome((Held("near-exchanges", part, "within", numbers, numbers, min(2, asked.count(part))),))
+
+    replay([one], 60.0, random.Random(0), hold)
+    assert sorted(asked[: len(rows)]) == sorted(asked[len(rows) :]) == sorted(one.tables)
+    assert [each.seeds for each in one.held] == [2] * len(rows)
+
+
 @pytest.fixture(scope="module")
 def results(tmp_path_factory) -> Path:
     """A folder of results, with a part of the small study, which is beside it."""

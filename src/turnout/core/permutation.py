@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 from jax import lax
-from jaxtyping import Array, Int, UInt
+from jaxtyping import Array, Bool, Int, UInt
 
 ROUNDS = 12
 """Feistel rounds; with fewer, a chi-square test over all subsets of a very small domain detects a bias."""
@@ -39,10 +39,18 @@ def permute(key, positions: Int[Array, " m"], n: int | Int[Array, " m"]) -> Int[
     def once(points: UInt[Array, " m"]) -> UInt[Array, " m"]:
         return _shuffle(points, keys, jnp.asarray(a, "uint32"), jnp.asarray(b, "uint32"))
 
-    points = once(positions.astype("uint32"))
-    if not (isinstance(n, int) and a * b == n):
-        # At most a - 1 of the a b points lie outside, so that hardly ever more than one step is needed.
-        points = lax.while_loop(lambda p: jnp.any(p >= size), lambda p: jnp.where(p < size, p, once(p)), points)
+    points = positions.astype("uint32")
+    if isinstance(n, int) and a * b == n:
+        return once(points).astype("int32")
+
+    def again(state: tuple[UInt[Array, " m"], Bool[Array, " m"]]) -> tuple[UInt[Array, " m"], Bool[Array, " m"]]:
+        points, outside = state
+        points = jnp.where(outside, once(points), points)
+        return points, points >= size
+
+    # At most a - 1 of the a b points lie outside, so that two steps are hardly ever too few. One text for all of them compiles
+    # sooner than the first step apart.
+    points, _ = lax.while_loop(lambda state: jnp.any(state[1]), again, (points, jnp.ones_like(points, bool)))
     return points.astype("int32")
 
 
@@ -77,12 +85,13 @@ def shuffled(key, n: Int[Array, ""]) -> Callable[[Int[Array, " m"]], Int[Array, 
 @jax.jit
 def _shuffle(points: UInt[Array, " m"], keys: UInt[Array, "rounds *m"], a, b) -> UInt[Array, " m"]:
     """Return the image of each point after all rounds; compiled on its own, so that it is traced once."""
-    left, right = points % a, points // a
+    # Without signs a remainder is one instruction; `%` has the program handle them.
+    right, left = lax.div(points, a), lax.rem(points, a)
     for r in range(ROUNDS):
         if r % 2:
-            right = (right + mix(left ^ keys[r]) % b) % b
+            right = lax.rem(right + lax.rem(mix(left ^ keys[r]), b), b)
         else:
-            left = (left + mix(right ^ keys[r]) % a) % a
+            left = lax.rem(left + lax.rem(mix(right ^ keys[r]), a), a)
     return right * a + left
 
 

@@ -65,6 +65,10 @@ class Replay:
         seen = {one.table for one in self.held}
         return [part for part in parts if not seen >= self.tables[part]]
 
+    def in_part(self) -> list[Part]:
+        """Return the parts of which not all seeds were played."""
+        return [*dict.fromkeys(one.part for one in self.held if one.now and one.seeds < one.published["seeds"])]
+
     def again(self, seconds: float) -> None:
         """Let parts wait again that may be over in so many seconds."""
         parts = [part for part, needed in self.late.items() if not self.whole or not seconds < needed < math.inf]
@@ -73,7 +77,8 @@ class Replay:
     def note(self, part: Part, outcome: Outcome, seconds: float) -> None:
         """Note what came of a part in so many seconds."""
         self.waiting = [other for other in self.waiting if other != part]
-        self.held += outcome.held
+        if outcome.held:
+            self.held = [*(one for one in self.held if one.part != part), *outcome.held]
         if outcome.reason:
             self.reasons[part] = outcome.reason
             return
@@ -85,7 +90,7 @@ class Replay:
 
 
 def replay(replays: list[Replay], seconds: float, rng: random.Random, hold: Callable[[Replay, Part, float], Outcome]) -> None:
-    """Play rows again: first one of each table, then what took too long for that, if there is time, then further ones.
+    """Play rows again: first one of each table, then what took too long for that, further ones, and at last all seeds of each.
 
     Args:
         replays: The results.
@@ -118,3 +123,7 @@ def replay(replays: list[Replay], seconds: float, rng: random.Random, hold: Call
     while ready := [one for one in order if one.waiting and left() > max(one.typical, MEASURED)]:
         one = rng.choice(ready)
         play(one, one.waiting[0], min(left(), TIMES * max(one.typical, MEASURED)))
+    for one in order:
+        for part in one.in_part():
+            if left() > max(one.typical, MEASURED):
+                play(one, part, left())
