@@ -61,6 +61,11 @@ class Population:
         return jnp.broadcast_to(self.share(jnp.arange(self.count)), (self.count,))
 
     @property
+    def lambdas(self) -> Float[np.ndarray, " n"]:
+        """lambda_i of all clients [n] in double precision, for what is computed before a run."""
+        return np.full(self.count, 1 / self.count) if self.weights is None else np.asarray(self.weights, float)
+
+    @property
     def present(self) -> Bool[Array, " n"]:
         """Which clients [n] can be drawn."""
         return jnp.ones(self.count, bool) if self.available is None else jnp.asarray(self.available)
@@ -226,9 +231,7 @@ class Problem:
     @property
     def row_share(self) -> Float[np.ndarray, " rows"]:
         """lambda_i / n_i for each row [rows]: f(x) = sum_r row_share_r losses_r(x) + regulariser(x)."""
-        weights = self.population.weights
-        weights = np.full(self.clients, 1 / self.clients) if weights is None else np.asarray(weights)
-        return np.repeat(weights / self.sizes, self.sizes)
+        return np.repeat(self.population.lambdas / self.sizes, self.sizes)
 
     def without_clients(self) -> "Problem":
         """Return what the server computes with: the same problem, without what only its clients need."""

@@ -5,7 +5,6 @@ from typing import Any, ClassVar, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Int
 
 from turnout.core.cohort import Cohort
@@ -82,9 +81,8 @@ class Clustered(ByGradients):
 
     def bind(self, population):
         check_size(self.size, population, "clustered")
-        shares = np.full(population.count, 1 / population.count) if population.weights is None else np.asarray(population.weights)
         everyone = Full(size=self.size).bind(population) if self.by == "gradients" else None
-        return replace(self, everyone=everyone, first=Urns(*urns_by_weight(shares.astype(float), self.size)))
+        return replace(self, everyone=everyone, first=Urns(*urns_by_weight(population.lambdas, self.size)))
 
     def start(self, population):
         return Urns(jnp.asarray(self.first.ids), jnp.asarray(self.first.ends, jnp.result_type(float)))

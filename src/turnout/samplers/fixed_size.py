@@ -80,7 +80,7 @@ def hajek_variance(p: Float[Array, " n"], vectors: Float[Array, "n d"]) -> Float
         p: Inclusion probabilities p_i [n].
         vectors: v_i [n, d].
     """
-    weights = jnp.where((p > 0) & (p < 1), p * (1 - p), 0).astype(vectors.dtype)[:, None]
+    weights = (p * (1 - p)).astype(vectors.dtype)[:, None]
     expanded = vectors / positive(p).astype(vectors.dtype)[:, None]
     mean = jnp.sum(weights * expanded, axis=0, keepdims=True) / positive(jnp.sum(weights))
     m = jnp.sum(weights > 0, dtype=vectors.dtype)

@@ -50,7 +50,7 @@ class Nice(Sampler):
         n, available, busy = population.count, population.available, population.in_flight
         if available is None and busy is not None:
             ids, active = self._idle(key, n, busy)
-            p = jnp.minimum(1, self.size / jnp.maximum(1, n - jnp.sum(busy < n)))
+            p = jnp.minimum(1, self.size / (n - jnp.sum(busy < n)))
             return Cohort.of(ids, p, population, selection="random", active=active)
         if available is None:
             return Cohort.of(permute(key, jnp.arange(self.size), n), self.size / n, population, selection="random")
@@ -85,7 +85,7 @@ class Nice(Sampler):
         if population.available is None:
             return jnp.full(n, self.size / n, dtype)
         m = jnp.sum(population.available, dtype=dtype)
-        return jnp.where(population.available, jnp.minimum(1, self.size / jnp.maximum(1, m)), 0)
+        return jnp.where(population.available, jnp.minimum(1, self.size / m), 0)
 
     def variance(self, state, population, vectors):
         return hajek_variance(self.expected_draws(state, population), vectors)

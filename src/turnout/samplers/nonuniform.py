@@ -63,11 +63,10 @@ class Importance(Sampler):
         raise UserError("sampler 'importance' needs the mu_i of a problem: fit it to one")
 
     def fit(self, problem):
-        constants, n = problem.constants(), problem.clients
+        constants = problem.constants()
         if constants is None:
             raise UserError(f"sampler 'importance' needs mu_i, which {type(problem).__name__} does not know: take 'nonuniform'")
-        weights = problem.population.weights
-        scores = constants.convexity * (np.full(n, 1 / n) if weights is None else np.asarray(weights))
+        scores = constants.convexity * problem.population.lambdas
         if not np.all(scores > 0):
             i = int(np.argmin(scores > 0))
             raise UserError(f"sampler 'importance' needs lambda_i mu_i > 0, but that of client {i} is {scores[i]:g}: raise mu")

@@ -54,24 +54,29 @@ class Stratified(Sampler):
     order: Any = field(default=None, repr=False, kw_only=True)
     starts: Any = field(default=None, repr=False, kw_only=True)
 
+    @property
+    def _given(self) -> bool:
+        """Whether the strata are those of the split, or of the user."""
+        return self.by == "split"
+
     def __post_init__(self):
-        if self.by != "split" and self.strata is not None:
+        if not self._given and self.strata is not None:
             raise UserError(f"sampler 'stratified' has both strata and by = {self.by!r}: leave one out")
-        if (self.by == "split") != (self.clusters is None):
+        if self._given != (self.clusters is None):
             problem = "needs the number of" if self.clusters is None else "makes no strata, so it takes no"
             raise UserError(f"sampler 'stratified' by {self.by!r} {problem} clusters")
         if self.every is not None and self.by != "gradients":
             raise UserError("sampler 'stratified' makes new strata during a run by 'gradients' only: leave every out")
 
     def bind(self, population: Population):
-        if self.by != "split":
+        if not self._given:
             raise UserError(f"sampler 'stratified' by {self.by!r} looks at a problem: fit it to one")
         order, starts = partition(self.strata, population, "stratified")
         check_strata(self.size, starts.size - 1)
         return replace(self, strata=None, order=order, starts=starts)
 
     def fit(self, problem):
-        if self.by == "split":
+        if self._given:
             return self.bind(problem.population)
         clusters, n = self.clusters or 1, problem.clients
         if clusters > n:

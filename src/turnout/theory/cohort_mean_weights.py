@@ -6,7 +6,7 @@ from jaxtyping import Float
 from turnout.core.errors import UserError
 from turnout.problems.base import Population
 from turnout.samplers import Sampler
-from turnout.theory.designs import Coins, Inside, Listed, Repeated, Staged, client_weights, design
+from turnout.theory.designs import Coins, Inside, Listed, Repeated, Staged, design
 
 NODES = 256
 """Points of the quadrature rule for independent coins, exact for fewer than twice as many clients."""
@@ -25,7 +25,7 @@ def cohort_mean_weights(sampler: Sampler, population: Population) -> Float[np.nd
     Raises:
         UserError: If q_i has no closed form here.
     """
-    drawn, weights = design(sampler, population), client_weights(population)
+    drawn, weights = design(sampler, population), population.lambdas
     if isinstance(drawn, Listed):
         mass = drawn.members @ weights
         return weights * (np.divide(drawn.probability, mass, out=np.zeros_like(mass), where=mass > 0) @ drawn.members)

@@ -5,7 +5,7 @@ from jaxtyping import Float, Int
 
 from turnout.problems.base import Population
 from turnout.samplers import Block, Full, Nice, NonUniform, Sampler, Stratified
-from turnout.theory.designs import Staged, client_weights, convexity, design, inclusion, stratified_bound, variance
+from turnout.theory.designs import Staged, convexity, design, inclusion, stratified_bound, variance
 
 
 def table_4(
@@ -22,7 +22,7 @@ def table_4(
         mu: mu_i of each f_i [n].
         gradients: grad f_i(x*) [n, d].
     """
-    weighted = client_weights(population) * mu
+    weighted = population.lambdas * mu
     designs = {
         "full": Full(),
         "nonuniform, equal p": NonUniform(np.full(population.count, 1 / population.count)),

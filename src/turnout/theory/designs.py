@@ -52,7 +52,7 @@ def convexity(sampler: Sampler, population: Population, mu: Float[np.ndarray, " 
         mu: mu_i >= 0 of each f_i [n].
     """
     drawn = design(sampler, population)
-    return float(drawn.least(client_weights(population) * mu))
+    return float(drawn.least(population.lambdas * mu))
 
 
 def variance(sampler: Sampler, population: Population, gradients: Float[np.ndarray, "n d"]) -> float:
@@ -66,7 +66,7 @@ def variance(sampler: Sampler, population: Population, gradients: Float[np.ndarr
         gradients: g_i = grad f_i(x*) [n, d], for which sum_i lambda_i g_i = 0.
     """
     drawn = design(sampler, population)
-    return float(drawn.second_moment(client_weights(population)[:, None] * gradients))
+    return float(drawn.second_moment(population.lambdas[:, None] * gradients))
 
 
 def stratified_bound(sampler: Sampler, population: Population, gradients: Float[np.ndarray, "n d"]) -> float:
@@ -84,7 +84,7 @@ def stratified_bound(sampler: Sampler, population: Population, gradients: Float[
     if not isinstance(drawn, Staged) or drawn.drawn < drawn.sizes.size:
         raise UserError("Lemma 1 is about samplers that draw from every stratum: leave size out")
     largest = np.zeros(drawn.sizes.size)
-    np.maximum.at(largest, drawn.stratum, drawn.deviations(client_weights(population)[:, None] * gradients))
+    np.maximum.at(largest, drawn.stratum, drawn.deviations(population.lambdas[:, None] * gradients))
     return float(drawn.sizes.size * (drawn.sizes**2 @ largest))
 
 
@@ -342,9 +342,3 @@ def fixed_state(sampler: Sampler, population: Population):
     if sampler.learns_from_feedback or sampler.consults_before_draw:
         raise UserError("no theory here is about samplers with changing probabilities: take fixed ones")
     return sampler.start(population)
-
-
-def client_weights(population: Population) -> Float[np.ndarray, " n"]:
-    """Return lambda_i of every client."""
-    n = population.count
-    return np.full(n, 1 / n) if population.weights is None else np.asarray(population.weights, float)

@@ -14,7 +14,6 @@ from turnout.core.seeds import host_key
 from turnout.problems.base import Problem
 from turnout.problems.derivatives import Derivatives, shapes_of, vector
 from turnout.problems.quadratic import Extremes, Quadratic, extremes
-from turnout.theory.designs import client_weights
 
 MATRICES = 256 * 2**20
 """Bytes up to which all clients' Hessians are kept as matrices."""
@@ -68,7 +67,7 @@ def average_dissimilarity(problem: Problem, x: PyTree = None) -> float:
         return exact(problem).delta
     with jax.enable_x64(True):
         products, width = _products(problem, problem.start(host_key(0)) if x is None else x)
-        return _average(products, width, np.asarray(client_weights(problem.population)))
+        return _average(products, width, np.asarray(problem.population.lambdas))
 
 
 def exact(problem: Quadratic, delegate: int = 0) -> Dissimilarity:
@@ -92,7 +91,7 @@ def exact(problem: Quadratic, delegate: int = 0) -> Dissimilarity:
         1.0
     """
     check_delegate(problem, delegate)
-    matrices, weights = np.asarray(problem.rows[0]), client_weights(problem.population)
+    matrices, weights = np.asarray(problem.rows[0]), problem.population.lambdas
     mean = np.tensordot(weights, matrices, 1)
     square, gaps = np.zeros_like(mean), []
     for weight, matrix in zip(weights, matrices, strict=True):
@@ -128,7 +127,7 @@ def at(problem: Problem, x: PyTree, delegate: int = 0) -> Dissimilarity:
     with jax.enable_x64(True):
         products, width = _products(problem, x)
         if 8 * problem.clients * width**2 > MATRICES:
-            return _by_products(products, width, client_weights(problem.population), delegate)
+            return _by_products(products, width, problem.population.lambdas, delegate)
         hessians = np.stack([products(direction) for direction in np.eye(width)], axis=-1)
     symmetric = (hessians + np.swapaxes(hessians, 1, 2)) / 2
     return exact(Quadratic.of(symmetric, np.zeros((problem.clients, width)), problem.population.weights), delegate)
@@ -151,7 +150,7 @@ def along(problem: Problem, points: Sequence[PyTree], delegate: int = 0) -> list
     check_delegate(problem, delegate)
     if len(points) < 2:
         raise UserError(f"constants along a run need two points or more, but got {len(points)}")
-    weights = client_weights(problem.population)
+    weights = problem.population.lambdas
     with jax.enable_x64(True):
         return [_step(*ends, weights, delegate) for ends in pairwise(gradients_at(problem, points))]
 

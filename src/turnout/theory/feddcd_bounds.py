@@ -9,7 +9,7 @@ from turnout.samplers import Full, Nice, Sampler
 from turnout.theory import feddcd
 from turnout.theory.bounds import Bound
 from turnout.theory.constants import DesignConstants
-from turnout.theory.designs import Coins, client_weights, design, inclusion
+from turnout.theory.designs import Coins, design, inclusion
 from turnout.theory.feddcd_spectral_gap import all_equal, expected_projection, spectral_gap
 
 
@@ -45,7 +45,7 @@ def feddcd_bound(
     if isinstance(design(sampler, population), Coins):
         raise UserError("the theorems of FedDCD are about cohorts that are never empty: take a sampler such as nice")
     alpha = np.broadcast_to(np.asarray(convexity, float), problem.clients)
-    weights = problem.clients * client_weights(population)
+    weights = problem.clients * population.lambdas
     if not takes_mean and not all_equal(weights * alpha):
         raise UserError("the bound is on the mean of a cohort's models where lambda_i mu_i differ: take answer = 'mean'")
     projection = expected_projection(sampler, population, weights * alpha)
@@ -89,7 +89,7 @@ def accfeddcd_bound(
     """
     _check_convexity(convexity, constants)
     alpha, beta = float(convexity), float(smoothness or 0)
-    if not all_equal(client_weights(problem.population)):
+    if not all_equal(problem.population.lambdas):
         raise UserError("Theorem 6.1 of FedDCD is about clients of equal weight: take weights = 'uniform'")
     equal = np.ones(problem.clients)
     r = spectral_gap(expected_projection(sampler, problem.population, equal), equal)

@@ -18,7 +18,6 @@ from turnout.problems.base import Problem
 from turnout.samplers import Independent, Sampler
 from turnout.samplers.probabilities import KVib
 from turnout.samplers.probabilities.waterfilling import capped
-from turnout.theory.designs import client_weights
 from turnout.theory.dissimilarity import gradients_at
 from turnout.theory.selection_costs import at_start as gap_and_zeta
 
@@ -215,7 +214,7 @@ def regret_bounds(sampler: Sampler, problem: Problem, rounds: int, start: PyTree
     n, size = problem.clients, float(sampler.size or 0)
     with jax.enable_x64(True):
         theta = float(sampler.probability.theta(size, problem.population))
-    found = RegretBounds(rounds, n, size, theta, float(client_weights(problem.population).max()), at_start(problem, start))
+    found = RegretBounds(rounds, n, size, theta, float(problem.population.lambdas.max()), at_start(problem, start))
     found.facts()
     return found
 
@@ -227,7 +226,7 @@ def at_start(problem: Problem, start: PyTree) -> AtStart | None:
         problem: The problem.
         start: x^0.
     """
-    constants, weights = problem.constants(), client_weights(problem.population)
+    constants, weights = problem.constants(), problem.population.lambdas
     if constants is None:
         return None
     with jax.enable_x64(True):

@@ -12,7 +12,7 @@ from turnout.problems.base import Population
 from turnout.samplers import Block, Full, Independent, Nice, Sampler, ShuffledNice, ShuffledStratified, Stratified
 from turnout.samplers.probabilities.waterfilling import capped
 from turnout.theory.design_table import strata_of
-from turnout.theory.designs import client_weights, design, expected_draws
+from turnout.theory.designs import design, expected_draws
 from turnout.theory.sampling_error import mean_variance
 
 Memory = Literal["none", "scalars", "vectors"]
@@ -115,7 +115,7 @@ def advise(
         >>> advise(t.Population(count=100), size=10, rounds=5).sampler
         'uniform'
     """
-    n, weights = population.count, client_weights(population)
+    n, weights = population.count, population.lambdas
     p = _capped(weights, min(size, n))
     uniform, unequal = variance(np.full(n, min(1.0, size / n)), weights), variance(p, weights)
     gain = uniform / unequal if unequal > 0 else 1.0 if uniform == 0 else np.inf
@@ -172,7 +172,7 @@ def _candidates(population, size, rounds, p, gain, sampler, steps) -> tuple[Cand
     if strata is not None:
         designs |= {"stratified": Stratified(strata), "stratified, shuffled": ShuffledStratified(strata), "block": Block(strata)}
     if steps is not None:
-        norms = client_weights(population) * np.linalg.norm(steps, axis=1)
+        norms = population.lambdas * np.linalg.norm(steps, axis=1)
         designs["last-norm"] = Independent(np.maximum(_capped(norms, min(size, population.count)), SMALLEST))
     rows = [_candidate(name, each, population, size * rounds, steps) for name, each in designs.items()]
     if steps is not None:

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from turnout.problems.at_optimum import AtOptimum, at_optimum
 from turnout.problems.base import Population, Problem
 from turnout.samplers import Sampler, ShuffledNice, ShuffledStratified
-from turnout.theory.designs import Staged, client_weights, design, variance
+from turnout.theory.designs import Staged, design, variance
 
 
 def sampling_floor(problem: Problem, sampler: Sampler, cohorts: Iterable[int], at: AtOptimum | None = None) -> list[float] | None:
@@ -70,7 +70,7 @@ def _(sampler: ShuffledStratified, population, vectors, cohorts):
     """Whole epochs of a stratum leave no error; r of its M clients leave r (M - r) / (M - 1) times that of one."""
     strata = design(sampler, population)
     assert isinstance(strata, Staged)
-    deviations = strata.deviations(client_weights(population)[:, None] * vectors)
+    deviations = strata.deviations(population.lambdas[:, None] * vectors)
     rest = cohorts % strata.sizes
     errors = strata.sizes * rest * (strata.sizes - rest) / np.maximum(strata.sizes - 1, 1)
     return float(errors[strata.stratum] @ deviations) / cohorts**2

@@ -13,7 +13,6 @@ from turnout.problems.derivatives import Derivatives, vector
 from turnout.samplers import Delegate
 from turnout.samplers.base import samplers_in
 from turnout.samplers.full_pass import cohort_size
-from turnout.theory.designs import client_weights
 from turnout.theory.dissimilarity import measured
 from turnout.theory.selection import Case, practical, rg_saga, rg_svrg, svrg
 from turnout.theory.selection_complexity import TABLE
@@ -66,7 +65,7 @@ def selection_costs(algorithm, problem: Problem, start: PyTree, epsilon: float, 
     Raises:
         UserError: If clients differ in weight.
     """
-    if np.ptp(client_weights(problem.population)) > 1e-9:
+    if np.ptp(problem.population.lambdas) > 1e-9:
         raise UserError("cost-aware client selection is about clients of equal weight: take weights = 'uniform'")
     (sampler, *_) = samplers_in(algorithm)
     size = cohort_size(sampler, problem.population)
