@@ -26,7 +26,7 @@ MODULES = {
     "samplers/replacement.py": f"{DESIGNS} -k replacement",
     "samplers/shuffled.py": f"{SAMPLERS} -k 'shuffled or epoch'",
     "samplers/strata.py": f"{SAMPLERS} -k 'strat or block or extreme'",
-    "samplers/stratified.py": f"{SAMPLERS} -k 'strat or stage or clusters'",
+    "samplers/stratified.py": f"{SAMPLERS} tests/samplers/test_clustering.py -k 'strat or stage or clusters or says_so'",
     "samplers/subsets.py": f"{SAMPLERS} -k 'subset and not nice'",
     "samplers/systematic.py": f"{DESIGNS} -k systematic",
     "samplers/weighted.py": "tests/samplers/test_weighted.py",

@@ -177,6 +177,12 @@ def test_places_are_kept_for_six_standard_deviations():
     assert t.Independent(size=100.0).bind(t.Population(count=10_000)).capacity == int(np.ceil(100 + 6 * np.sqrt(99)))
 
 
+def test_nonuniform_draws_one_client():
+    p = [0.1, 0.1, 0.1, 0.2, 0.2, 0.3]
+    counts = subsets(draws(t.NonUniform(p), t.Population(count=6)))
+    assert chance(counts, {frozenset([i]): p[i] for i in range(6)}) > ALARM
+
+
 def test_stratified_takes_one_client_of_each_stratum():
     strata = np.array([0, 1, 1, 2, 2, 2])
     counts = subsets(draws(t.Stratified(), t.Population(count=6, strata=strata)))

@@ -8,7 +8,9 @@ from tests.experiment.test_config import GOOD
 from tests.helpers.enumeration import DESIGNS
 from tests.helpers.examples import logistic, quadratic
 from turnout.core.errors import Caution
+from turnout.data import Dataset, Split
 from turnout.experiment.config import Reader
+from turnout.problems.logistic import NonconvexLogistic
 from turnout.runs.session import Session
 from turnout.runs.setup import bind
 from turnout.samplers.base import samplers_in
@@ -191,11 +193,16 @@ def test_a_sampler_configured_wrongly_is_one_sentence(table, words):
     assert "\n" not in str(error.value)
 
 
+def two_clients():
+    return Dataset("made", np.eye(4), np.array([1.0, -1.0, 1.0, -1.0])), Split(np.arange(4), np.array([0, 2, 4]))
+
+
 @pytest.mark.parametrize(
     ("problem", "words"),
     [
         (lambda: t.Problem((np.ones((3, 2)), np.ones(3)), np.arange(4), t.Population(count=3)), "which Problem does not know"),
         (lambda: t.Quadratic.of(np.array([1.0, 0.0])[:, None, None] * np.eye(2), np.ones((2, 2))), "that of client 1 is 0"),
+        (lambda: NonconvexLogistic.of(*two_clients(), mu=0.0, alpha=0.6), "that of client 0 is -0.15"),
     ],
 )
 def test_importance_needs_strong_convexity(problem, words):

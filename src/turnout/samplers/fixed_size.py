@@ -62,8 +62,7 @@ class FixedSize(Weighted):
         selected = self.select(key, p, population)
         # Whatever the rounding, clients with p = 1 come first, clients with p = 0 last, and the size is whole.
         _, ids = lax.top_k(jnp.where(p >= 1, 2, jnp.where(p > 0, selected, -1)), self.places)
-        drawn = jnp.round(jnp.sum(selected)).astype("int32")
-        active = jnp.arange(self.places, dtype="int32") < jnp.minimum(drawn, jnp.sum(p > 0, dtype="int32"))
+        active = jnp.arange(self.places, dtype="int32") < jnp.round(jnp.sum(selected)).astype("int32")
         return Cohort.of(ids, jnp.where(active, p[ids], 1), population, selection="arbitrary", active=active)
 
     def variance(self, state, population, vectors):
