@@ -28,7 +28,7 @@ MODULES = {
     "samplers/strata.py": f"{SAMPLERS} -k 'strat or block or extreme'",
     "samplers/stratified.py": f"{SAMPLERS} tests/samplers/test_clustering.py -k 'strat or stage or clusters or says_so'",
     "samplers/subsets.py": f"{SAMPLERS} -k 'subset and not nice'",
-    "samplers/systematic.py": f"{DESIGNS} -k systematic",
+    "samplers/systematic.py": f"{DESIGNS} -k 'systematic or few'",
     "samplers/weighted.py": "tests/samplers/test_weighted.py",
 }
 """Paths below `src/turnout`, and the arguments of pytest."""

@@ -408,6 +408,15 @@ def test_given_probabilities_are_scaled_to_those_available():
     np.testing.assert_allclose(q, np.array([0.1, 0, 0.15, 0.25, 0]) / 0.5)
 
 
+@pytest.mark.tiers(longer=["Pivotal"])
+@pytest.mark.parametrize("design", [t.Systematic, t.Pivotal])
+def test_all_of_the_few_that_are_available_are_drawn(design):
+    population = t.Population(count=6, available=jnp.arange(6) % 3 == 1)
+    cohort = design(size=4).bind(t.Population(count=6)).draw(None, jax.random.key(0), population)
+    assert sorted(cohort.ids[cohort.active].tolist()) == [1, 4]
+    np.testing.assert_array_equal(cohort.expansion, 1)
+
+
 @pytest.mark.tiers(quick=[], longer=["DesRaj"])
 @pytest.mark.parametrize("design", [t.WithReplacement, t.DesRaj])
 def test_clients_that_are_away_add_nothing_to_the_variance(design):
