@@ -43,7 +43,16 @@ class Costs:
 
     def sentences(self) -> list[str]:
         """Return all sentences about what was played."""
-        first = [self.feddcd, self.accfeddcd, self.constants, self.delivery, self.scaffold] if FIRST in self.setups else []
+        needed = {
+            self.feddcd: ["feddcd"],
+            self.accfeddcd: DUAL,
+            self.constants: [f"{name}-paper" for name in DUAL],
+            self.delivery: ["feddcd", "feddcd-eager"],
+            self.scaffold: ["scaffold", "fedavg"],
+        }
+        first = [
+            say for say, names in needed.items() if FIRST in self.setups and all(self.plays(FIRST[0], name) for name in names)
+        ]
         counted = list(dict.fromkeys(problem for problem, *_ in self.setups))
         tested = [name for name in self.problems if name not in counted]
         return [
