@@ -1,6 +1,6 @@
 """How `turnout.auto`, which plays nothing, compares with the best candidate of the full grid, on problems that chose neither.
 
-`python -m benchmarks.planner.auto` plays what is missing and writes results/auto; it takes about an hour of one core.
+`python -m benchmarks.planner.auto` plays what is missing and writes results/auto; it takes about two hours of one core.
 """
 
 import argparse
