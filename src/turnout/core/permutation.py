@@ -85,7 +85,7 @@ def shuffled(key, n: Int[Array, ""]) -> Callable[[Int[Array, " m"]], Int[Array, 
 @jax.jit
 def _shuffle(points: UInt[Array, " m"], keys: UInt[Array, "rounds *m"], a, b) -> UInt[Array, " m"]:
     """Return the image of each point after all rounds; compiled on its own, so that it is traced once."""
-    # Without signs a remainder is one instruction; `%` has the program handle them.
+    # No number is negative here; `%` and `//` would add a dozen operations for those that are.
     right, left = lax.div(points, a), lax.rem(points, a)
     for r in range(ROUNDS):
         if r % 2:

@@ -85,8 +85,8 @@ def auto(problem: Problem, price: Price | None = None) -> Algorithm:
 def _second_order(problem: Problem, price: Price) -> Algorithm | None:
     """Return Newton's method or sketched Newton with all clients; None where their matrices do not fit."""
     n, matrix = problem.population.count, 8 * vector(problem.start(host_key(0))).size ** 2
-    newton, sketched = (Sppm(Nice(n), solver, gamma=EXACT, inner=1) for solver in (Newton(), SketchedNewton(scale=0.6)))
-    sketched = replace(sketched, averaging=1.0)
+    newton = Sppm(Nice(n), Newton(), gamma=EXACT, inner=1)
+    sketched = replace(newton, solver=SketchedNewton(scale=0.6), averaging=1.0)
     if n * matrix <= LARGEST:
         dear = not isinstance(problem, QUADRATIC) and _cost(newton, problem, price) > DEARER * _cost(sketched, problem, price)
         return sketched if dear else newton

@@ -57,12 +57,12 @@ class Population:
 
     @property
     def shares(self) -> Float[Array, " n"]:
-        """lambda_i of all clients [n]."""
+        """lambda_i of all clients [n], in the precision of the run."""
         return jnp.broadcast_to(self.share(jnp.arange(self.count)), (self.count,))
 
     @property
     def lambdas(self) -> Float[np.ndarray, " n"]:
-        """lambda_i of all clients [n] in double precision, for what is computed before a run."""
+        """lambda_i of all clients [n] in double precision, by NumPy: for what is computed before a run."""
         return np.full(self.count, 1 / self.count) if self.weights is None else np.asarray(self.weights, float)
 
     @property

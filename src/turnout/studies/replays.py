@@ -65,7 +65,7 @@ class Replay:
         seen = {one.table for one in self.held}
         return [part for part in parts if not seen >= self.tables[part]]
 
-    def in_part(self) -> list[Part]:
+    def partly_played(self) -> list[Part]:
         """Return the parts of which not all seeds were played."""
         return [*dict.fromkeys(one.part for one in self.held if one.now and one.seeds < one.published["seeds"])]
 
@@ -124,6 +124,6 @@ def replay(replays: list[Replay], seconds: float, rng: random.Random, hold: Call
         one = rng.choice(ready)
         play(one, one.waiting[0], min(left(), TIMES * max(one.typical, MEASURED)))
     for one in order:
-        for part in one.in_part():
+        for part in one.partly_played():
             if left() > max(one.typical, MEASURED):
                 play(one, part, left())

@@ -67,7 +67,7 @@ def average_dissimilarity(problem: Problem, x: PyTree = None) -> float:
         return exact(problem).delta
     with jax.enable_x64(True):
         products, width = _products(problem, problem.start(host_key(0)) if x is None else x)
-        return _average(products, width, np.asarray(problem.population.lambdas))
+        return _average(products, width, problem.population.lambdas)
 
 
 def exact(problem: Quadratic, delegate: int = 0) -> Dissimilarity:

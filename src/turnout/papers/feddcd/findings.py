@@ -1,6 +1,8 @@
 """What the comparison finds: rounds against the released ones, exchanges, bytes and accuracies."""
 
 import math
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import polars as pl
@@ -43,24 +45,20 @@ class Costs:
 
     def sentences(self) -> list[str]:
         """Return all sentences about what was played."""
-        needed = {
-            self.feddcd: ["feddcd"],
-            self.accfeddcd: DUAL,
-            self.constants: [f"{name}-paper" for name in DUAL],
-            self.delivery: ["feddcd", "feddcd-eager"],
-            self.scaffold: ["scaffold", "fedavg"],
-        }
-        first = [
-            say for say, names in needed.items() if FIRST in self.setups and all(self.plays(FIRST[0], name) for name in names)
-        ]
         counted = list(dict.fromkeys(problem for problem, *_ in self.setups))
         tested = [name for name in self.problems if name not in counted]
-        return [
-            *(say() for say in first),
-            *(self.beyond(name) for name in counted if self.plays(name, BEYOND)),
-            *(self.winners(name) for name in counted),
-            *(self.accuracy(name) for name in tested),
+        # Each with the problem that it is about, and the methods.
+        candidates: list[tuple[Callable[[], str], str, Sequence[str]]] = [
+            (self.feddcd, FIRST[0], ["feddcd"]),
+            (self.accfeddcd, FIRST[0], DUAL),
+            (self.constants, FIRST[0], [f"{name}-paper" for name in DUAL]),
+            (self.delivery, FIRST[0], ["feddcd", "feddcd-eager"]),
+            (self.scaffold, FIRST[0], ["scaffold", "fedavg"]),
+            *((partial(self.beyond, name), name, [BEYOND, "feddcd"]) for name in counted),
+            *((partial(self.winners, name), name, [*DUAL, *BASELINES]) for name in counted),
+            *((partial(self.accuracy, name), name, [*DUAL, "scaffold"]) for name in tested),
         ]
+        return [say() for say, problem, methods in candidates if all(self.plays(problem, method) for method in methods)]
 
     def plays(self, problem: str, method: str) -> bool:
         """Return whether a method was played on a problem."""
