@@ -1,5 +1,6 @@
 """The index of scores: its probabilities, draws, sums and checkpoints, and that rules are the same with and without it."""
 
+import math
 import subprocess
 import sys
 from functools import partial
@@ -215,6 +216,23 @@ def test_five_million_updates_do_not_drift():
         index.set(np.arange(n), scores, 1.0)
     dense = capped(0.99 * scores + 0.01 * scores.mean(), 20)
     np.testing.assert_allclose(index.probabilities(np.arange(n)), dense, rtol=1e-12)
+
+
+def test_an_update_writes_as_much_for_many_clients_as_for_few():
+    """Section G of K-Vib: K scores of N clients change in O(K log N) operations."""
+
+    def written(clients):
+        rng = np.random.default_rng(0)
+        index = ScoreIndex(rng.lognormal(size=clients), 20, 0.01, mixes_before_cap=True, replacement=False)
+        index.set(np.arange(clients), rng.lognormal(size=clients), 1.0)
+        most = 0
+        for _ in range(20):
+            before = [array.copy() for array in index._buckets]
+            index.set(rng.choice(clients, 20, replace=False), rng.lognormal(size=20), 1.0)
+            most = max(most, sum(np.count_nonzero(old != new) for old, new in zip(before, index._buckets, strict=True)))
+        return most
+
+    assert written(50_000) <= 1.5 * written(1_000) and written(50_000) <= 20 * math.log2(50_000)
 
 
 @pytest.mark.longer

@@ -2,10 +2,13 @@
 
 import itertools
 
+import jax
 import numpy as np
 import pytest
 
+import turnout as t
 from turnout.accounting.prices import Selection
+from turnout.samplers.probabilities.waterfilling import capped
 from turnout.theory.dissimilarity import Dissimilarity
 from turnout.theory.selection import Case
 from turnout.theory.selection_complexity import TABLE
@@ -36,6 +39,26 @@ def test_coins_for_one_client_are_no_draw_of_one_client():
         sizes[sum(coins)] += np.prod(np.where(coins, p, 1 - p))
     np.testing.assert_allclose(np.arange(4) @ sizes, 1)
     assert sizes[0] > 0.2 and sizes[2] > 0.2
+
+
+@pytest.mark.parametrize("centre", [0.0, 1.0])
+def test_coins_err_less_than_draws_of_30_of_100_where_vectors_have_no_common_part(centre):
+    """Example 3.1 of K-Vib: 100 vectors of 1,000 dimensions, the best probabilities of both kinds of draws.
+
+    The ratio is (N - K) / (N - 1) for orthogonal vectors of one length, times 1 + c^2 with a common part of c times that length.
+    """
+    vectors = np.random.default_rng(0).normal(centre, size=(100, 1000))
+    norms, population = np.linalg.norm(vectors, axis=1), t.Population(count=100)
+
+    def error(sampler):
+        return float(sampler.variance(None, population, vectors))
+
+    ratios = {}
+    with jax.enable_x64(True):
+        for size in (10, 30):
+            coins = t.Independent(np.asarray(capped(norms, np.asarray(float(size))))).bind(population)
+            ratios[size] = error(coins) / error(t.WithReplacement(norms / norms.sum(), size=size).bind(population))
+    assert ratios == pytest.approx({size: (100 - size) / 99 * (1 + centre**2) for size in ratios}, rel=0.02)
 
 
 def test_the_bounds_of_lemma_5_1_of_k_vib_need_square_roots():

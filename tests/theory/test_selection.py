@@ -233,18 +233,18 @@ def square(vectors):
 RUNS, SIZE, BETA, REFRESH = 3000, 2, 0.3, 0.25
 
 
-def errors(problem, path, refresh):
+def errors(problem, path, refresh, beta=BETA, runs=RUNS):
     """sum_t E|G^t - grad f(x^t)|^2 up to T and up to T - 1, and sum_t E|g^t - grad f(x^t)|^2, along a given path."""
     memory, each = Memory(np.random.default_rng(3), refresh), gradients(problem, path)
     exact, plain, recursive = each.mean(1), [], []
     g = exact[0]
     for k in range(len(path)):
-        now = np.broadcast_to(each[k], (RUNS, *each[k].shape))
+        now = np.broadcast_to(each[k], (runs, *each[k].shape))
         recursive.append(square(g - exact[k]))
         cohort, estimate = memory.estimate(k, now)
         plain.append(square(estimate - exact[k]))
         if k + 1 < len(path):
-            g = (1 - BETA) * g + BETA * estimate + mean(cohort, each[k + 1] - now)
+            g = (1 - beta) * g + beta * estimate + mean(cohort, each[k + 1] - now)
     return sum(plain), sum(plain[:-1]), sum(recursive)
 
 
@@ -280,6 +280,22 @@ def test_estimators_err_as_little_as_their_lemmas_say(path, refresh):
     assert 0 < total <= bound and 0 < recursive <= lemma <= corollary
     if path is straight:
         assert bound <= 4 * total and lemma <= 1.5 * recursive
+
+
+@pytest.mark.parametrize("refreshed", [False, True], ids=["saga", "svrg"])
+def test_recursion_gains_in_proportion_to_the_age_of_what_is_kept(refreshed):
+    """Cost-aware client selection, section 5: a factor n_m for SAGA with beta = 1 / n_m, and 1 / p_B for SVRG with beta = p_B."""
+
+    def gain(age):
+        matrices = symmetric(np.random.default_rng(1), SIZE * age, 2, 2)
+        matrices -= matrices.mean(0)
+        direction = np.linalg.eigh(np.mean(matrices @ matrices, axis=0))[1][:, -1]
+        problem = quadratics(matrices, np.zeros((SIZE * age, 2)))
+        path = np.arange(10 * age)[:, None] * direction
+        plain, _, recursive = errors(problem, path, 1 / age if refreshed else None, beta=1 / age, runs=100)
+        return plain / recursive
+
+    assert gain(64) / gain(16) == pytest.approx(4, rel=0.25)
 
 
 def test_cohort_delta_is_the_deviation_of_a_uniform_cohort():
