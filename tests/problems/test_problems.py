@@ -141,6 +141,41 @@ def test_the_optimum_has_no_gradient(problem):
     np.testing.assert_allclose(float(value), optimum.value, rtol=1e-15)
 
 
+def flat(kind, mu=0.0):
+    """A problem that has no minimiser (kind "separable"), or several."""
+    generator = np.random.default_rng(0)
+    if kind == "quadratic":
+        return t.Quadratic.of(np.stack([np.diag([1.0, 0.0])] * 4), np.array([[1.0, 0.0]] * 4))
+    features = generator.normal(size=(12, 20) if kind == "wide" else (60, 3))
+    labels = np.arange(len(features)) % 3 if kind == "shifted" else np.sign(features[:, 0] + 0.1 * (kind == "separable"))
+    dataset = Dataset("made", features, labels)
+    make = {"wide": t.Ridge, "shifted": t.Multinomial, "separable": t.Logistic}[kind]
+    return make.of(dataset, PowerSplit(clients=4, exponent=1.0).split(dataset), mu=mu)
+
+
+@pytest.mark.parametrize("kind", ["wide", "shifted", "separable", "quadratic"])
+def test_a_distance_is_refused_where_f_has_several_minimisers_or_none(kind):
+    method = t.MbGd(t.Full(), lr=0.1)
+    with pytest.raises(t.UserError, match="one minimiser"):
+        t.run(method, flat(kind), rounds=1, metrics=["distance"])
+    assert not solve(flat(kind)).unique
+    if kind != "quadratic":
+        assert solve(flat(kind, mu=1e-3)).unique
+
+
+def test_a_minimiser_needs_no_regulariser_where_f_is_curved():
+    generator = np.random.default_rng(1)
+    dataset = Dataset("made", generator.normal(size=(60, 3)), generator.choice([-1.0, 1.0], 60))
+    assert solve(t.Logistic.of(dataset, PowerSplit(clients=4, exponent=1.0).split(dataset), mu=0.0)).unique
+    assert solve(t.Quadratic.random(4, 3)).unique
+
+
+@pytest.mark.parametrize(("curvature", "message"), [(-2.0, "no minimum"), (0.0, "not found")])
+def test_a_saddle_point_is_no_minimum(curvature, message):
+    with pytest.raises(t.UserError, match=message):
+        solve(t.Quadratic.of(np.stack([np.diag([1.0, curvature])] * 4), np.ones((4, 2))))
+
+
 @pytest.mark.tiers(quick=["quadratic"], longer=["ridge"])
 @pytest.mark.parametrize("problem", [logistic(), ridge(), quadratic()], ids=["logistic", "ridge", "quadratic"])
 def test_constants_bound_every_clients_gradient(problem):
@@ -201,3 +236,16 @@ def test_what_cannot_be_built_says_so():
         solve(network())
     with pytest.raises(t.UserError, match="symmetric"):
         t.Quadratic.of(np.array([[[1.0, 2.0], [0.0, 1.0]]]), np.zeros((1, 2)))
+
+
+def test_data_and_splits_that_do_not_fit_are_mistakes():
+    dataset = Dataset("made", np.eye(6), np.resize([-1.0, 1.0], 6))
+    rule = PowerSplit(clients=2, exponent=1.0)
+    for make in (t.Logistic.of, t.Ridge.of, t.Multinomial.of):
+        for arguments, message in (
+            ((dataset, rule), "split must be a Split such as"),
+            ((rule.split(dataset), dataset), "dataset must be a Dataset such as"),
+            ((dataset, Split.of([[0, 1], [2, 6]], rows=7)), "the split has row 6, but made has 6 rows"),
+        ):
+            with pytest.raises(t.UserError, match=message):
+                make(*arguments, mu=0.1)

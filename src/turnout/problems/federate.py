@@ -3,10 +3,24 @@
 import numpy as np
 
 from turnout.core.errors import UserError
+from turnout.core.field_checks import Check, FieldCheck
 from turnout.core.schema import Schema
 from turnout.problems.base import Population
 from turnout.problems.row_formats import compact
 from turnout.problems.storage.client_rows import Column
+
+
+def check_data(dataset, split) -> None:
+    """Raise `UserError` unless `dataset` is a data set and `split` a split of its rows."""
+    checks = {
+        "dataset": (dataset, Check(lambda value: hasattr(value, "recoded"), "a Dataset such as load('iris')")),
+        "split": (split, Check(lambda value: hasattr(value, "offsets"), "a Split such as IidSplit(10).split(dataset)")),
+    }
+    for name, (value, check) in checks.items():
+        if not check.accepts(value):
+            raise UserError(f"{name} {FieldCheck(lambda value: value, check, ()).sentence(value)}")
+    if split.indices.max() >= dataset.rows:
+        raise UserError(f"the split has row {split.indices.max()}, but {dataset.name} has {dataset.rows} rows: split these")
 
 
 def federate(

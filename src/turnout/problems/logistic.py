@@ -10,7 +10,7 @@ from turnout.core.errors import UserError
 from turnout.core.records import NonNegative, record
 from turnout.problems.base import Constants, Problem
 from turnout.problems.eigenvalues import top_eigenvalues
-from turnout.problems.federate import federate
+from turnout.problems.federate import check_data, federate
 
 
 @record
@@ -52,6 +52,7 @@ class Logistic(Problem):
         Raises:
             UserError: There are not two classes, or the weights do not fit.
         """
+        check_data(dataset, split)
         classes = dataset.classes
         if classes.size != 2:
             raise UserError(

@@ -13,7 +13,7 @@ from turnout.core.leaf_names import leaves_by_name
 from turnout.core.records import Count, NonNegative, record, static
 from turnout.problems.activations import rows_within
 from turnout.problems.base import ROWS_AT_ONCE, Precision, Problem
-from turnout.problems.federate import federate, federate_classes, numbers_of
+from turnout.problems.federate import check_data, federate, federate_classes, numbers_of
 from turnout.problems.modules.base import OwnModule, stored
 from turnout.problems.modules.frameworks import built, own_module
 from turnout.problems.modules.losses import CROSS_ENTROPY, Loss, check_loss, check_outputs, losses_of
@@ -98,6 +98,7 @@ class Model(Problem):
             UserError: The module, its outputs, the loss, labels or weights do not fit.
         """
         check_loss(loss, classes)
+        check_data(dataset, split)
         module, library, make = built(module)
         if loss == CROSS_ENTROPY or classes is not None:
             parts = federate_classes(dataset, split, weights, classes)

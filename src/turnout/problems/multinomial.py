@@ -11,7 +11,7 @@ from turnout.core.records import record, static
 from turnout.problems.base import Constants
 from turnout.problems.classifier import Classifier, affine
 from turnout.problems.eigenvalues import top_eigenvalues
-from turnout.problems.federate import federate_classes
+from turnout.problems.federate import check_data, federate_classes
 
 
 @record
@@ -62,6 +62,7 @@ class Multinomial(Classifier):
         Raises:
             UserError: A label is not a whole number, or the weights do not fit.
         """
+        check_data(dataset, split)
         return cls(**federate_classes(dataset.flat(), split, weights), mu=mu, initial=initial, intercept=intercept)
 
     def logits(self, x, features):

@@ -17,7 +17,7 @@ from turnout.core.records import record, static
 from turnout.problems.activations import bytes_of_a_row, rows_within
 from turnout.problems.base import Precision
 from turnout.problems.classifier import Classifier
-from turnout.problems.federate import federate_classes
+from turnout.problems.federate import check_data, federate_classes
 from turnout.problems.storage.client_rows import Column
 
 if TYPE_CHECKING:
@@ -90,6 +90,7 @@ class Neural(Classifier):
         Raises:
             UserError: The images, labels, weights or options do not fit.
         """
+        check_data(dataset, split)
         parts = federate_classes(dataset, split, weights, classes)
         images, labels = parts.pop("rows")
         images, size = flat_images(dataset.name, images, shape)

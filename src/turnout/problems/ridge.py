@@ -8,7 +8,7 @@ import numpy as np
 from turnout.core.records import NonNegative, record
 from turnout.problems.base import Constants, Problem
 from turnout.problems.eigenvalues import top_eigenvalues
-from turnout.problems.federate import federate, numbers_of
+from turnout.problems.federate import check_data, federate, numbers_of
 
 
 @record
@@ -47,6 +47,7 @@ class Ridge(Problem):
         Raises:
             UserError: The weights do not fit.
         """
+        check_data(dataset, split)
         return cls(**federate(dataset.flat(), split, dataset.recoded(numbers_of), weights), mu=mu)
 
     def losses(self, x, rows):

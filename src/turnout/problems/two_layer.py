@@ -9,7 +9,7 @@ from jaxtyping import Array, Float
 from turnout.core.errors import unknown
 from turnout.core.records import Count, record, static
 from turnout.problems.classifier import Classifier, affine
-from turnout.problems.federate import federate_classes
+from turnout.problems.federate import check_data, federate_classes
 
 ACTIVATIONS = {"tanh": jnp.tanh, "relu": jax.nn.relu}
 
@@ -65,6 +65,7 @@ class Network(Classifier):
         Raises:
             UserError: A label is not a whole number, the activation is unknown, or the weights do not fit.
         """
+        check_data(dataset, split)
         parts = federate_classes(dataset.flat(), split, weights)
         return cls(**parts, mu=mu, hidden=hidden, activation=activation, intercept=intercept)
 

@@ -116,6 +116,11 @@ class Session:
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             with part("optimum"):
                 optimum = solve(problem)
+        if optimum is not None and "distance" in self.metrics and not optimum.unique:
+            raise UserError(
+                f"{type(problem).__name__} is not known to have one minimiser, as metric 'distance' needs: take 'gap', or a "
+                "problem with mu > 0"
+            )
         with scope(self.precision, options.debug):
             how = {"cells": None if cells is None else len(cells), "deployed": bool(deployed)}
             job, algorithm = inputs_of(algorithm, problem, options, self.precision, self.metrics, optimum, **how)

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from turnout.core.errors import UserError, unknown
+from turnout.problems.federate import check_data
 from turnout.problems.language.distilbert import DistilBertConfig
 from turnout.problems.language.folders import Pretrained, read_config
 from turnout.problems.language.neox import NeoXConfig
@@ -67,6 +68,7 @@ def setting_of(
     Raises:
         UserError: One of them does not fit the others.
     """
+    check_data(dataset, split)
     if model not in kinds:
         raise unknown("model", model, kinds)
     changes = {name: value for name, value in changes.items() if value is not None}
