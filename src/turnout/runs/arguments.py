@@ -71,9 +71,13 @@ def check_seeds(seeds: Seeds, precision: Precision) -> None:
             raise UserError(f"Seeds.{name} must be below 2^31 in {precision} precision, but it is {seed}: take a smaller seed")
 
 
-def check_grid(grid: Any) -> None:
-    """Raise `UserError` unless `grid` maps names to lists of values."""
-    checked("grid", grid, Mapping)
-    for name, values in grid.items():
+def checked_grid(grid: Any) -> dict[str, list]:
+    """Return the values of each name of `grid`; `UserError` unless it maps names to values, at least one each."""
+    lists = {}
+    for name, values in checked("grid", grid, Mapping).items():
         if isinstance(values, str) or not hasattr(values, "__iter__"):
             raise UserError(f"grid[{name!r}] must be a list of numbers, but it is {values!r}: write [{values}]")
+        lists[name] = [*values]
+        if not lists[name]:
+            raise UserError(f"grid[{name!r}] is empty: give at least one value, or leave it out")
+    return lists

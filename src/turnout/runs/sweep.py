@@ -10,7 +10,7 @@ import numpy as np
 
 from turnout.accounting.prices import Price
 from turnout.core.errors import UserError
-from turnout.runs.arguments import check_grid
+from turnout.runs.arguments import checked_grid
 from turnout.runs.trace import Trace
 
 if TYPE_CHECKING:
@@ -65,9 +65,8 @@ def cells_of(grid: Mapping[str, Iterable[float]], seeds: Iterable[int]) -> list[
         grid: Values of each hyper-parameter, by its path.
         seeds: Seeds of the runs.
     """
-    check_grid(grid)
-    seeds = checked_seeds(seeds)
-    return [Cell(dict(zip(grid, values, strict=True)), int(seed)) for *values, seed in product(*map(list, grid.values()), seeds)]
+    lists, seeds = checked_grid(grid), checked_seeds(seeds)
+    return [Cell(dict(zip(lists, values, strict=True)), int(seed)) for *values, seed in product(*lists.values(), seeds)]
 
 
 @dataclass(frozen=True)

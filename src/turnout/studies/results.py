@@ -17,7 +17,7 @@ from turnout.studies.declaration import Claim, Declaration
 from turnout.studies.exhibits import Exhibit
 from turnout.studies.goals import Goal
 from turnout.studies.grid import settings_of
-from turnout.studies.plan import Run, seed_words
+from turnout.studies.plan import Run, name_of, seed_words
 from turnout.studies.statistics import Ratio, ratio
 from turnout.studies.tables import Table, row_of
 
@@ -176,7 +176,7 @@ class Results:
         }
         what = f"Cost to {aim.words}, {paid.label}" if aim.levelled else f"{aim.words.capitalize()} of each run"
         measured = "cost" if aim.levelled else aim.metric
-        return Table(f"{what}: median over the seeds", measured, tuple(rows), sentences, self._choice(), shown)
+        return Table(f"{what}: median over the seeds", measured, tuple(rows), sentences, self._choice() + self._broken(), shown)
 
     def tables(self) -> dict[tuple[str, str], Table]:
         """Return the tables of all goals that runs are about and all prices, by their names.
@@ -250,6 +250,13 @@ class Results:
         )
         several = any(count > 1 for count in settings)
         return "Settings were chosen and are reported on the same seeds." if several else "Every method has one setting."
+
+    def _broken(self) -> str:
+        """Say how many runs could not be played, and why the first one of them could not."""
+        if not self.broken:
+            return ""
+        (run, why), count = self.broken[0], len(self.broken)
+        return f" {count} {'run' if count == 1 else 'runs'} could not be played, the first one of {name_of(run)}: {why}"
 
     def _claimed(self, claim: Claim) -> list[str]:
         """Return the problems that a claim is about: by default those on which both methods play, of those of its goal."""
