@@ -112,6 +112,11 @@ def run(*arguments, **options):
         (lambda: t.sweep(t.MbGd(NICE, lr=0.1), PROBLEM, {"lr": 0.1}, rounds=1), ["grid['lr'] must be a list", "write [0.1]"]),
         (lambda: t.sweep(t.MbGd(NICE, lr=0.1), PROBLEM, {"lr": ["0.1"]}, rounds=1), ["'lr'", "numbers, but one is '0.1'"]),
         (lambda: t.sweep(t.MbGd(NICE, lr=0.1), PROBLEM, [0.1], rounds=1), ["grid must be a Mapping"]),
+        (lambda: t.sweep(t.MbGd(NICE, lr=0.1), PROBLEM, {"lr": []}, rounds=1), ["grid['lr'] is empty: give at least one value"]),
+        (lambda: t.auto("iris"), ["problem must be a Problem such as", "but it is 'iris'"]),
+        (lambda: t.auto(PROBLEM, "bytes"), ["price must be a price such as t.Bytes(), but it is 'bytes'"]),
+        (lambda: t.auto(PROBLEM, t.Bytes), ["price must be a price such as t.Bytes(), but it is <class"]),
+        (lambda: t.chart([], t.Bytes()), ["traces must be a Mapping, but it is []"]),
     ],
 )
 def test_a_mistake_in_a_run_gives_one_sentence(mistake, words):

@@ -232,12 +232,6 @@ def test_seeds_are_different_whole_numbers(seeds, sentence):
         t.sweep(t.FedAvg(t.Full(), lr=0.1), PROBLEM, {"lr": [0.1]}, seeds=seeds, rounds=1)
 
 
-@pytest.mark.parametrize(("values", "sentence"), [(0.1, "must be a list of numbers"), ("0.1", "must be a list"), ([], "is empty")])
-def test_a_grid_has_values_for_each_name(values, sentence):
-    with pytest.raises(t.UserError, match=sentence):
-        t.sweep(t.FedAvg(t.Full(), lr=0.1), PROBLEM, {"lr": values}, seeds=[0], rounds=1)
-
-
 @pytest.mark.longer
 def test_a_trace_says_how_far_it_went_why_it_ended_and_the_last_metrics():
     run, gradient = t.FedAvg(t.Full(), lr=0.1), t.Target("gradient", 0.5, stop=True)

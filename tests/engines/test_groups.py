@@ -155,6 +155,9 @@ def test_each_client_tests_its_own_model():
     models = [trace.model(i) for i in range(CLIENTS)]
     expected = [value(i, x) - 0.05 * (x["weight"] @ x["weight"] + x["bias"] ** 2) for i, x in enumerate(models)]
     np.testing.assert_allclose(trace.metrics["test_value"], np.mean(expected), rtol=1e-12)
+    for number in (-1, CLIENTS):
+        with pytest.raises(t.UserError, match=f"there is no client {number}: the run has clients 0 to {CLIENTS - 1}"):
+            trace.model(number)
 
 
 @pytest.mark.tiers(quick=[], slow=["1-after", "2-before"])

@@ -291,6 +291,18 @@ FORMER_KINDS = {"rounds": "exchanges"}
 KnownPrice = Union[Exchanges, Hierarchical, Selection, Bytes, Seconds, Clock, LinearPrice]
 
 
+def price_of(given: Price | None) -> Price:
+    """Return the price that was given, one for each exchange where none was; `UserError` for what has no cost.
+
+    Args:
+        given: What was given as a price.
+    """
+    price = Exchanges() if given is None else given
+    if isinstance(price, type) or not callable(getattr(price, "cost", None)):
+        raise UserError(f"price must be a price such as t.Bytes(), but it is {price!r}")
+    return price
+
+
 def cost_to_target(price: Price, trace: Columns, hit: int | None) -> float | None:
     """Return the cost at the trace row that reached a target.
 

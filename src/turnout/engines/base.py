@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import PyTree
 
 from turnout.core.algorithm import Algorithm
+from turnout.core.errors import UserError
 from turnout.core.leaf_names import OwnLeaves
 from turnout.engines.client_runner import client_runner
 from turnout.engines.groups.evaluation import own_leaves, personalised, trains_after
@@ -70,6 +71,8 @@ class Engine(ABC):
         x, statistics = jax.tree.map(np.asarray, (self.algorithm.output(progress.server), progress.statistics))
 
         def own(i: int) -> dict:
+            if not 0 <= i < problem.clients:
+                raise UserError(f"there is no client {i}: the run has clients 0 to {problem.clients - 1}")
             state = state_of(i)
             if trains_after(self.algorithm):
                 runner = client_runner(problem.client(i), self.job.storage.mixed)

@@ -3,13 +3,14 @@
 import math
 from dataclasses import replace
 
-from turnout.accounting.prices import Exchanges, Price
+from turnout.accounting.prices import Price, price_of
 from turnout.algorithms.fedavg import FedAvg
 from turnout.algorithms.feddyn import FedDyn
 from turnout.algorithms.scaffold import Scaffold
 from turnout.algorithms.sppm import Sppm
 from turnout.client_solvers.newton import NewtonCg
 from turnout.core.algorithm import Algorithm
+from turnout.core.field_checks import checked
 from turnout.core.seeds import Seeds, host_key
 from turnout.experiment.describe import plan_for
 from turnout.planner.candidates import ALL, FREE, cost_of_ten
@@ -57,6 +58,9 @@ def auto(problem: Problem, price: Price | None = None) -> Algorithm:
         problem: The problem.
         price: What is paid for; None: `Exchanges`.
 
+    Raises:
+        UserError: One of them is no problem, or no price.
+
     Examples:
         >>> import turnout as t
         >>> problem = t.Quadratic.random(clients=8, dimension=3, seed=0)
@@ -66,7 +70,8 @@ def auto(problem: Problem, price: Price | None = None) -> Algorithm:
         >>> bool(t.run(method, problem, rounds=1, metrics=["gap"]).frame["gap"][-1] < 1e-12)
         True
     """
-    price = Exchanges() if price is None else price
+    checked("problem", problem, Problem)
+    price = price_of(price)
     ten, n = cost_of_ten(price), problem.population.count
     free, alone = ten <= FREE, ten >= ALL
     cohort = ShuffledNice(n if free else math.ceil(n / 20) if alone else math.ceil(n / 5))

@@ -2,9 +2,10 @@
 
 from collections.abc import Mapping
 
-from turnout.accounting.prices import Exchanges, Price
+from turnout.accounting.prices import Price, price_of
 from turnout.core.errors import UserError, unknown
 from turnout.core.extras import extra
+from turnout.core.field_checks import checked
 from turnout.runs.trace import Trace
 
 
@@ -32,7 +33,8 @@ def chart(traces: Mapping[str, Trace], price: Price | None = None, metric: str |
     from turnout.report.format import METRICS
     from turnout.report.lines import picture
 
-    price = price or Exchanges()
+    checked("traces", traces, Mapping[str, Trace])
+    price = price_of(price)
     frames = {name: [trace.frame] for name, trace in traces.items() if len(trace)}
     known = [name for name in METRICS if frames and all(name in frame.columns for (frame,) in frames.values())]
     if not known:

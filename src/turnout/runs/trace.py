@@ -11,7 +11,7 @@ from jaxtyping import PyTree
 
 from turnout.accounting.counters import to_ledger
 from turnout.accounting.ledger import EVENTS, Ledger, Site
-from turnout.accounting.prices import Exchanges, Price, cost_to_target
+from turnout.accounting.prices import Price, cost_to_target, price_of
 from turnout.accounting.target import Target
 from turnout.core.errors import UserError
 from turnout.core.extras import extra
@@ -121,6 +121,9 @@ class Trace:
 
         Args:
             client: Number of the client.
+
+        Raises:
+            UserError: Clients have personal leaves, and there is no such client.
         """
         return self.x if self.own is None else with_leaves(self.x, self.own(client))
 
@@ -168,7 +171,7 @@ class Trace:
             price: Price of the events; default: one for each exchange.
         """
         hit = self.target.first_hit(self.columns) if self.target else None
-        return cost_to_target(price or Exchanges(), self.frame, hit)
+        return cost_to_target(price_of(price), self.frame, hit)
 
     def result(self) -> "Result":
         """Return the run as reports read it: its frame, and a summary with target and ledger."""
@@ -218,7 +221,7 @@ class Trace:
         from turnout.report.charts import curves
 
         metric = metric or (self.target.metric if self.target else next(iter(self._metric_columns())))
-        return altair.Chart.from_dict(curves(self.result(), metric, list(prices) or [Exchanges()]))
+        return altair.Chart.from_dict(curves(self.result(), metric, [*map(price_of, prices or (None,))]))
 
     def _metric_columns(self) -> dict[str, np.ndarray]:
         return _metrics(self.columns)
