@@ -315,6 +315,10 @@ def test_only_kmeans_has_strata():
         ([], [0], None, "at least one client"),
         ([0, 1, 2], [0, 1, 2], None, "offsets"),
         ([0, 1], [1, 2], None, "offsets"),
+        ([0.5, 1], [0, 1, 2], None, "indices of a split are whole numbers"),
+        ([0, 1], [0, np.nan, 2], None, "offsets of a split are whole numbers"),
+        ([True, False], [0, 1, 2], None, "indices of a split are whole numbers"),
+        ([0, 1], [0, 1, 2], ["a", "b"], "strata of a split are whole numbers"),
     ],
 )
 def test_a_split_that_is_none_is_refused(indices, offsets, strata, message):
@@ -328,6 +332,8 @@ def test_row_numbers_beyond_the_data_set_are_refused():
         Split.of([[2, 0], [3]], rows=3)
     with pytest.raises(UserError, match="client 1 of the split has no rows"):
         Split.of([[2, 0], []], rows=3)
+    with pytest.raises(UserError, match="rows of a split are whole numbers"):
+        Split.of([[2, 0], [1.5]], rows=3)
 
 
 def test_the_remainder_may_go_to_the_last_client():

@@ -19,7 +19,7 @@ class Split:
         strata: The stratum of each client [n], counted from 0; None if there are none.
 
     Raises:
-        UserError: A client has no rows, a row has two clients, or lengths do not fit.
+        UserError: A client has no rows, a row has two clients, lengths do not fit, or something is no whole number.
 
     Examples:
         >>> from turnout.data import Split
@@ -35,7 +35,7 @@ class Split:
     def __post_init__(self):
         for field in ("indices", "offsets", "strata"):
             if getattr(self, field) is not None:
-                object.__setattr__(self, field, np.asarray(getattr(self, field), np.int64))
+                object.__setattr__(self, field, _whole(getattr(self, field), field))
         if self.offsets.ndim != 1 or self.offsets.size < 2:
             raise UserError("a split needs at least one client: give offsets from 0 to the number of rows used")
         if self.offsets[0] != 0 or self.offsets[-1] != self.indices.size:
@@ -64,7 +64,7 @@ class Split:
         Raises:
             UserError: As for the constructor, or a row number is too large.
         """
-        parts = [np.asarray(part, np.int64) for part in parts]
+        parts = [_whole(part, "rows") for part in parts]
         indices = np.concatenate(parts) if parts else np.zeros(0, np.int64)
         if indices.size and indices.max() >= rows:
             raise UserError(f"a split of {rows} rows names row {indices.max()}, but rows go from 0 to {rows - 1}")
@@ -95,6 +95,19 @@ class AsStored(Split):
     def __init__(self, offsets: np.ndarray):
         for name, value in {"indices": slice(None), "offsets": offsets, "strata": None}.items():
             object.__setattr__(self, name, value)
+
+
+def _whole(numbers, name: str) -> np.ndarray:
+    """Return whole numbers as such; `UserError` for others, and for truth values."""
+    array = np.asarray(numbers)
+    try:
+        with np.errstate(invalid="ignore"):
+            whole = array.astype(np.int64)
+        if array.dtype.kind == "b" or not np.all(whole == array):
+            raise ValueError
+    except (TypeError, ValueError, OverflowError):
+        raise UserError(f"{name} of a split are whole numbers, but they are {numbers!r}") from None
+    return whole
 
 
 def offsets_of(sizes) -> np.ndarray:
