@@ -48,6 +48,8 @@ def test_what_a_table_holds_is_shown(tmp_path):
         assert words in said
     assert json.loads(rules.read_text())["columns"][0]["fill"] == 40
     assert "needs no rules" in turnout("data", "show", "iris", "--save", rules)[2]
+    code, said, wrong = turnout("data", "show", "irsi")
+    assert (code, said) == (2, "") and "unknown data set 'irsi': did you mean 'iris'?" in wrong
     assert "labels from 25 to 346, for regression" in turnout("data", "show", "diabetes")[1]
 
 

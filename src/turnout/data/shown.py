@@ -29,6 +29,9 @@ def shown(name: Any, folder: Path | None, options: dict[str, Any], save: Path | 
         folder: Where to look for files before $TURNOUT_DATA.
         options: The columns of labels and clients, and what is done about missing values.
         save: A JSON file for the rules of its columns; None writes none.
+
+    Raises:
+        UserError: It is not known or cannot be read, or has no rules to save.
     """
     if isinstance(name, str) and Path(name).suffix in TABLES:
         columns = Columns(None, options.pop("label", "label"), options.pop("client", None), options.pop("hub", None))
@@ -39,6 +42,8 @@ def shown(name: Any, folder: Path | None, options: dict[str, Any], save: Path | 
     try:
         data = load(name, folder, **options)
     except UserError as error:
+        if not isinstance(name, (Csv, Parquet)):
+            raise
         yield f"it cannot be used yet: {error}"
         return
     yield from _lines(data)
