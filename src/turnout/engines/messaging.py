@@ -147,12 +147,13 @@ class MessageAsk(AsyncAsk):
             # A client has no say in the rows above its rank.
             sites, trees = self.cut, decoded.items()
             decoded = {place: (padded(cut(tree, sites, ids[place]), sites), header) for place, (tree, header) in trees}
+        # Clients whose replies are refused have worked, too.
+        headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
+        queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
         if self.job.faults is not None and self.job.faults.bounds:
             decoded = bounded(decoded, self.job.faults)
         if not encrypted:
             self.outliers.note({ids[place]: tree for place, (tree, _) in decoded.items()})
-        headers = [decoded[k][1] if k in decoded else {"queries": 0, "missed": 0} for k in range(cohort.places)]
-        queries, missed = (jnp.asarray([header[name] for header in headers], "int32") for name in ("queries", "missed"))
         arrived = np.isin(np.arange(cohort.places), list(decoded))
         self.delivery = Delivery(jnp.asarray(arrived), jnp.asarray(repeats, "int32"), microseconds=self._measured)
         trees = {place: tree for place, (tree, _) in decoded.items()}
