@@ -14,14 +14,22 @@ ROOT = Path(__file__).parents[2]
 
 RESULTS = ROOT / "results"
 
-NEED_DATA = ("cohort-squeeze", "compression", "feddcd", "feddcd-heterogeneity", "feddcd-two-classes", "second-order", "sketched-newton")
+NEED_DATA = (
+    "cohort-squeeze",
+    "compression",
+    "feddcd",
+    "feddcd-heterogeneity",
+    "feddcd-two-classes",
+    "second-order",
+    "sketched-newton",
+)
 
 PARTS = {
     "cost-aware": ("n-10", "adaptive"),
     "cohort-squeeze": ("a6a", "css-newton"),
     "sketched-newton": ("w8a-rows", "sketched-newton"),
     "feddcd": ("mnist", "feddcd"),
-    "feddcd-two-classes": ("mnist-two", "fedavg"),
+    "feddcd-two-classes": ("mlp-two", "feddcd"),
     "feddcd-heterogeneity": ("sorted-0", "point-saga"),
     "advice": ("wine", "theorem"),
     "cohort-size": ("diabetes", "adaptive"),
