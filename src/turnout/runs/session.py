@@ -113,14 +113,7 @@ class Session:
             self._indexes: list = []
             algorithm = with_indexes(algorithm, problem.population, self._indexes)
         self.algorithm, self.problem = algorithm, problem
-        if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
-            with part("optimum"):
-                optimum = solve(problem)
-        if optimum is not None and "distance" in self.metrics and not optimum.unique:
-            raise UserError(
-                f"{type(problem).__name__} is not known to have one minimiser, as metric 'distance' needs: take 'gap', or a "
-                "problem with mu > 0"
-            )
+        optimum = self._known(optimum)
         with scope(self.precision, options.debug):
             how = {"cells": None if cells is None else len(cells), "deployed": bool(deployed)}
             job, algorithm = inputs_of(algorithm, problem, options, self.precision, self.metrics, optimum, **how)
@@ -134,16 +127,30 @@ class Session:
                 self.engine = (deployed or self._engine_of(problem, compiled, folder))(*inputs)
             with mistakes_told():
                 self.progress: Progress = self.engine.begin()
-        names = [label] if cells is None else [cell.name for cell in cells]
-        self.traces = [Trace(self.engine.sites, label=name, target=self.options.target, schema=problem.schema) for name in names]
-        for trace in self.traces:
-            trace.each_client = partial(clients_frame, ungrouped(problem), self.precision)
-            trace.each_row = partial(confusion_frame, self.further["test"] or ungrouped(problem), self.precision)
-        if problem.remote:
-            for trace in self.traces:
-                trace.whole = partial(self.engine.saved_model, ungrouped(problem))
+        self.traces = [self._new_trace(name) for name in ([label] if cells is None else [cell.name for cell in cells])]
         self._written, self._seconds_of_metrics = 0, 0.0
         self._row_by_row = bool(self.own) or any(callback.each_row for callback in options.callbacks)
+
+    def _known(self, optimum: Optimum | None) -> Optimum | None:
+        """Return the optimum that metrics need, as given or solved for; `UserError` for a distance from one of several."""
+        if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
+            with part("optimum"):
+                optimum = solve(self.problem)
+        if optimum is not None and "distance" in self.metrics and not optimum.unique:
+            raise UserError(
+                f"{type(self.problem).__name__} is not known to have one minimiser, as metric 'distance' needs: take 'gap', or "
+                "a problem with mu > 0"
+            )
+        return optimum
+
+    def _new_trace(self, name: str) -> Trace:
+        problem = ungrouped(self.problem)
+        trace = Trace(self.engine.sites, label=name, target=self.options.target, schema=self.problem.schema)
+        trace.each_client = partial(clients_frame, problem, self.precision)
+        trace.each_row = partial(confusion_frame, self.further["test"] or problem, self.precision)
+        if self.problem.remote:
+            trace.whole = partial(self.engine.saved_model, problem)
+        return trace
 
     def _engine_of(self, problem: Problem, compiled: bool, folder: Path | None) -> Callable:
         if not compiled:
