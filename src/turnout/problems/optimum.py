@@ -107,7 +107,7 @@ def _unique(problem: Problem, derivatives: Derivatives, x: Vector, left: float) 
     zero = ROUNDING * np.abs(curvatures).max()
     if curvatures[0] < -zero:
         raise UserError(f"f has no minimum: its least curvature is {curvatures[0]:.1e}; take the metric 'value' or 'gradient'")
-    return curvatures[0] > zero and left <= NEAR * curvatures[0] * max(1.0, float(np.linalg.norm(x)))
+    return bool(curvatures[0] > zero and left <= NEAR * curvatures[0] * max(1.0, np.linalg.norm(x)))
 
 
 def _newton_step(derivatives: Derivatives, x: Vector, gradient: Vector, enough: float) -> Vector:
