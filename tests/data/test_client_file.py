@@ -11,6 +11,7 @@ from turnout.core.errors import UserError
 from turnout.data import IidSplit, NaturalSplit, SortedSplit, client_writer, load, made_clients, write_clients
 from turnout.data.dataset import Dataset, digest
 from turnout.data.splits import Split
+from turnout.data.splits.split import AsStored
 
 
 def clients_of(data):
@@ -101,7 +102,7 @@ PROBLEMS = {
 }
 
 
-@pytest.mark.tiers(quick=[], slow=["ridge"])
+@pytest.mark.tiers(quick=["ridge"])
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_a_problem_on_disk_is_the_problem_in_memory(tmp_path, name):
     source, make = PROBLEMS[name]
@@ -110,6 +111,8 @@ def test_a_problem_on_disk_is_the_problem_in_memory(tmp_path, name):
     split = SortedSplit(clients=12).split(data)
     write_clients(tmp_path / "clients.arrow", data, split)
     stored = load(tmp_path / "clients.arrow")
+    with pytest.raises(t.UserError, match=f"has {data.rows} rows: split these"):
+        make(stored, AsStored(np.array([0, 1, data.rows + 1])))
     algorithm = t.FedAvg(t.Nice(4), lr=1e-3, steps=2)
     options = {"rounds": 6, "metrics": ("value", "gradient"), "precision": "double"}
     one, other = (t.run(algorithm, make(*each), **options) for each in ((data, split), (stored, NaturalSplit().split(stored))))

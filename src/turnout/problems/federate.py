@@ -19,8 +19,8 @@ def check_data(dataset, split) -> None:
     for name, (value, check) in checks.items():
         if not check.accepts(value):
             raise UserError(f"{name} {FieldCheck(lambda value: value, check, ()).sentence(value)}")
-    if split.indices.max() >= dataset.rows:
-        raise UserError(f"the split has row {split.indices.max()}, but {dataset.name} has {dataset.rows} rows: split these")
+    if split.last >= dataset.rows:
+        raise UserError(f"the split has row {split.last}, but {dataset.name} has {dataset.rows} rows: split these")
 
 
 def federate(

@@ -52,6 +52,11 @@ class Split:
         if self.strata is not None and self.strata.shape != (self.clients,):
             raise UserError(f"a split of {self.clients} clients needs as many strata, but got {self.strata.size}")
 
+    @property
+    def last(self) -> int:
+        """The largest number of a row."""
+        return int(self.indices.max())
+
     @classmethod
     def of(cls, parts: Sequence, rows: int, strata=None) -> "Split":
         """Build a split from the rows of each client.
@@ -95,6 +100,11 @@ class AsStored(Split):
     def __init__(self, offsets: np.ndarray):
         for name, value in {"indices": slice(None), "offsets": offsets, "strata": None}.items():
             object.__setattr__(self, name, value)
+
+    @property
+    def last(self) -> int:
+        """The largest number of a row."""
+        return int(self.offsets[-1]) - 1
 
 
 def _whole(numbers, name: str) -> np.ndarray:
