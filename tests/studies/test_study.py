@@ -131,7 +131,7 @@ def test_a_broken_run_stops_nothing_else(problem, tmp_path):
     assert lost and kept and lost | kept == set(range(5)) and not lost & kept
     assert all("replies were lost" in why for _, why in done.broken)
     assert done.best()["seeds"].to_list() == [len(kept), 5]
-    assert f"could not be played, the first one of lossy on {done.broken[0][0].problem}" in done.table().notes[-1]
+    assert f"could not be played (broken), such as lossy on {done.broken[0][0].problem}" in done.table().notes[-1]
     assert len(json.loads((tmp_path / "summary.json").read_text())["broken"]) == len(lost)
 
 

@@ -252,11 +252,11 @@ class Results:
         return "Settings were chosen and are reported on the same seeds." if several else "Every method has one setting."
 
     def _broken(self) -> str:
-        """Say how many runs could not be played, and why the first one of them could not."""
+        """Say how many runs could not be played; `broken` says why."""
         if not self.broken:
             return ""
-        (run, why), count = self.broken[0], len(self.broken)
-        return f" {count} {'run' if count == 1 else 'runs'} could not be played, the first one of {name_of(run)}: {why}"
+        count = len(self.broken)
+        return f" {count} {'run' if count == 1 else 'runs'} could not be played (broken), such as {name_of(self.broken[0][0])}."
 
     def _claimed(self, claim: Claim) -> list[str]:
         """Return the problems that a claim is about: by default those on which both methods play, of those of its goal."""
