@@ -170,6 +170,11 @@ def test_a_minimiser_needs_no_regulariser_where_f_is_curved():
     assert solve(t.Quadratic.random(4, 3)).unique
 
 
+def test_a_hessian_that_is_too_large_leaves_the_word_to_the_class(monkeypatch):
+    monkeypatch.setattr("turnout.problems.optimum.FEW", 2)
+    assert solve(t.Quadratic.random(4, 3)).unique and not solve(flat("separable")).unique
+
+
 @pytest.mark.parametrize(("curvature", "message"), [(-2.0, "no minimum"), (0.0, "not found")])
 def test_a_saddle_point_is_no_minimum(curvature, message):
     with pytest.raises(t.UserError, match=message):

@@ -81,7 +81,8 @@ class Problem:
     * `regulariser(x)`, if there is one;
     * `correct(x, rows)` together with `classifies = True`, for the metrics of accuracy;
     * `constants()`, the mu_i and L_i of the f_i, if they are known, for theory;
-    * `strongly_convex = True` if f has one minimiser, which the metrics "gap" and "distance" then compute.
+    * `strongly_convex = True` if f has one minimiser, which the metrics "gap" and "distance" then compute; with a field `mu` that
+      is 0 it may have several, which is found out.
 
     All methods are JAX functions of x and rows. Their dtype follows x, so that one problem runs in each precision.
 

@@ -3,7 +3,6 @@
 import numpy as np
 
 from turnout.core.errors import UserError
-from turnout.core.field_checks import Check, FieldCheck
 from turnout.core.schema import Schema
 from turnout.problems.base import Population
 from turnout.problems.row_formats import compact
@@ -12,15 +11,14 @@ from turnout.problems.storage.client_rows import Column
 
 def check_data(dataset, split) -> None:
     """Raise `UserError` unless `dataset` is a data set and `split` a split of its rows."""
-    checks = {
-        "dataset": (dataset, Check(lambda value: hasattr(value, "recoded"), "a Dataset such as load('iris')")),
-        "split": (split, Check(lambda value: hasattr(value, "offsets"), "a Split such as IidSplit(10).split(dataset)")),
-    }
-    for name, (value, check) in checks.items():
-        if not check.accepts(value):
-            raise UserError(f"{name} {FieldCheck(lambda value: value, check, ()).sentence(value)}")
-    if split.last >= dataset.rows:
-        raise UserError(f"the split has row {split.last}, but {dataset.name} has {dataset.rows} rows: split these")
+    for name, value, has, words in (
+        ("dataset", dataset, "recoded", "a Dataset such as load('iris')"),
+        ("split", split, "offsets", "a Split such as IidSplit(10).split(dataset)"),
+    ):
+        if not hasattr(value, has):
+            raise UserError(f"{name} must be {words}, but it is of type {type(value).__name__}")
+    if split.last_row >= dataset.rows:
+        raise UserError(f"the split has row {split.last_row}, but {dataset.name} has {dataset.rows} rows: split these")
 
 
 def federate(

@@ -17,6 +17,9 @@ TOLERANCE = 1e-12
 NEAR = 1e-3
 """The largest distance to the minimiser, relative to its length, that |grad f| divided by the least curvature may promise."""
 
+FEW = 2000
+"""Parameters up to which all eigenvalues of a Hessian take about a second at most."""
+
 ROUNDING = 1e-13
 """Curvatures up to this part of the largest one are zero but for rounding."""
 
@@ -99,10 +102,12 @@ def _solve(problem: Problem, tolerance: float) -> Optimum:
 
 def _unique(problem: Problem, derivatives: Derivatives, x: Vector, left: float) -> bool:
     """Return whether x, where |grad f| is `left`, is known to be near to the only minimiser; `UserError` at a saddle point."""
-    if getattr(problem, "mu", 0.0) > 0:
+    mu = getattr(problem, "mu", None)
+    if mu is not None and mu > 0:
         return True
-    if not derivatives.small:
-        return False
+    if not derivatives.small or x.size > FEW:
+        # The class says so, unless a regulariser without weight takes it back.
+        return mu is None
     curvatures = np.linalg.eigvalsh(derivatives.second(x)[1])
     zero = ROUNDING * np.abs(curvatures).max()
     if curvatures[0] < -zero:

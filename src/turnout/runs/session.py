@@ -113,7 +113,7 @@ class Session:
             self._indexes: list = []
             algorithm = with_indexes(algorithm, problem.population, self._indexes)
         self.algorithm, self.problem = algorithm, problem
-        optimum = self._known(optimum)
+        optimum = self._needed_optimum(optimum)
         with scope(self.precision, options.debug):
             how = {"cells": None if cells is None else len(cells), "deployed": bool(deployed)}
             job, algorithm = inputs_of(algorithm, problem, options, self.precision, self.metrics, optimum, **how)
@@ -131,7 +131,7 @@ class Session:
         self._written, self._seconds_of_metrics = 0, 0.0
         self._row_by_row = bool(self.own) or any(callback.each_row for callback in options.callbacks)
 
-    def _known(self, optimum: Optimum | None) -> Optimum | None:
+    def _needed_optimum(self, optimum: Optimum | None) -> Optimum | None:
         """Return the optimum that metrics need, as given or solved for; `UserError` for a distance from one of several."""
         if optimum is None and {"gap", "distance", "dual_gap"} & set(self.metrics):
             with part("optimum"):
@@ -144,6 +144,7 @@ class Session:
         return optimum
 
     def _new_trace(self, name: str) -> Trace:
+        """Return a trace without rows, which knows how to evaluate the model of each client."""
         problem = ungrouped(self.problem)
         trace = Trace(self.engine.sites, label=name, target=self.options.target, schema=self.problem.schema)
         trace.each_client = partial(clients_frame, problem, self.precision)

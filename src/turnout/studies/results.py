@@ -176,7 +176,8 @@ class Results:
         }
         what = f"Cost to {aim.words}, {paid.label}" if aim.levelled else f"{aim.words.capitalize()} of each run"
         measured = "cost" if aim.levelled else aim.metric
-        return Table(f"{what}: median over the seeds", measured, tuple(rows), sentences, self._choice() + self._broken(), shown)
+        how = self._choice() + self._not_played()
+        return Table(f"{what}: median over the seeds", measured, tuple(rows), sentences, how, shown)
 
     def tables(self) -> dict[tuple[str, str], Table]:
         """Return the tables of all goals that runs are about and all prices, by their names.
@@ -251,7 +252,7 @@ class Results:
         several = any(count > 1 for count in settings)
         return "Settings were chosen and are reported on the same seeds." if several else "Every method has one setting."
 
-    def _broken(self) -> str:
+    def _not_played(self) -> str:
         """Say how many runs could not be played; `broken` says why."""
         if not self.broken:
             return ""

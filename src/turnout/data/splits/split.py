@@ -53,8 +53,8 @@ class Split:
             raise UserError(f"a split of {self.clients} clients needs as many strata, but got {self.strata.size}")
 
     @property
-    def last(self) -> int:
-        """The largest number of a row."""
+    def last_row(self) -> int:
+        """The largest row number that a client has."""
         return int(self.indices.max())
 
     @classmethod
@@ -102,8 +102,8 @@ class AsStored(Split):
             object.__setattr__(self, name, value)
 
     @property
-    def last(self) -> int:
-        """The largest number of a row."""
+    def last_row(self) -> int:
+        """The largest row number that a client has."""
         return int(self.offsets[-1]) - 1
 
 
