@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 import turnout as t
 from turnout.core.seeds import Seeds
 from turnout.runs.session import Session
+from turnout.samplers.probabilities.by_client import ByClient
 from turnout.samplers.weighted import Weighted
 
 
@@ -20,5 +21,6 @@ class InformedLocalGd(t.MbLocalGd):
         everyone = t.MbLocalGd(**own | {"sampler": t.Independent(rule, size=problem.population.count)})
         session = Session(everyone, problem, seeds=Seeds.of(0), rounds=1, every=1, metrics=("value",))
         (state,) = session.run().progress.samplers
-        sampler = replace(self.sampler, probability=replace(rule, bound=float(state.bound)))
+        size = state.unit if isinstance(rule, ByClient) else state.bound
+        sampler = replace(self.sampler, probability=replace(rule, bound=float(size)))
         return t.MbLocalGd.bind(replace(self, sampler=sampler), problem)
