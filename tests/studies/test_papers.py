@@ -7,16 +7,18 @@ import pytest
 
 import turnout as t
 from tests.helpers.commands import turnout
+from turnout.studies.cases import Cases
 from turnout.studies.configurations import read_sources
 from turnout.studies.grid import settings_of
 from turnout.studies.papers import PAPERS, laid_over, paper, papers
 from turnout.studies.reader import DeclarationReader
+from turnout.studies.resolved import fitted, resolve
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 SOURCES = {
     **{name: partial(paper, name) for name in papers()},
     **{f"{path.parents[1].name}-paper": partial(paper, path.parents[1].name, "paper") for path in PAPERS.glob("*/scales/*.toml")},
-    **{path.parent.name: partial(read_sources, [path.parent]) for path in EXAMPLES.glob("*/study.toml")},
+    **{path.parent.name: partial(read_sources, [path.parent]) for path in EXAMPLES.rglob("study.toml")},
 }
 
 
@@ -28,6 +30,20 @@ def test_every_setting_is_a_configuration_and_its_parts_are_known(source):
     for problem, method in declaration.pairs:
         for setting in settings_of(declaration, problem, method):
             assert isinstance(setting.experiment().algorithm, t.Algorithm)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::turnout.core.errors.Caution")
+@pytest.mark.parametrize("source", SOURCES.values(), ids=SOURCES)
+def test_every_method_fits_its_problem(source):
+    declaration, cases = DeclarationReader(source()).declaration(), Cases(None)
+    for place, (problem, method) in enumerate(declaration.pairs):
+        setting = settings_of(declaration, problem, method)[0]
+        try:
+            assert isinstance(fitted(resolve(declaration, (place, 0), setting, cases)), t.Algorithm)
+        except t.UserError as error:
+            # Not every machine has the data of every study.
+            assert "there is no such file or folder" in str(error)
 
 
 def test_papers_are_listed_and_mistakes_told():
