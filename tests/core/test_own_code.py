@@ -213,6 +213,31 @@ def test_debugged_runs_see_numbers_and_give_the_same(capsys, monkeypatch):
         t.sweep(Mine(), PROBLEM, {}, rounds=1, debug=True)
 
 
+@t.record
+class Later(t.Algorithm):
+    """A call in a branch that is not taken, and one in a loop without a pass, in the first round."""
+
+    sampler: t.Sampler = t.Nice(2)
+
+    def round(self, ask, x):
+        def step(x):
+            return ask(self.sampler, self.step, x).mean()
+
+        x = ask.cond(ask.round == 2, step, lambda x: x, x)
+        return ask.loop(ask.round - 1, step, x)
+
+    @t.on_client
+    def step(self, client, x):
+        return t.Done(x - 0.1 * client.grad(x), queries=1)
+
+
+@pytest.mark.longer
+def test_calls_that_the_first_round_does_not_reach_are_debugged_too():
+    debugged, compiled = (t.run(Later(), PROBLEM, rounds=3, seed=1, debug=debug) for debug in (True, False))
+    np.testing.assert_allclose(debugged.x, compiled.x, rtol=1e-12)
+    assert debugged.ledger.totals() == compiled.ledger.totals() and compiled.ledger.totals()["exchanges"] == 4
+
+
 @pytest.mark.parametrize(
     ("seeds", "sentence"),
     [

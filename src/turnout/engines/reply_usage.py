@@ -1,6 +1,6 @@
 """A survey of an algorithm's calls: where it asks, and which reductions the server applies to the replies of each call."""
 
-from collections.abc import Set
+from collections.abc import Callable, Set
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -11,12 +11,13 @@ from jaxtyping import PyTree
 from turnout.accounting.ledger import Site
 from turnout.codecs.parts import Shape
 from turnout.core.collector import without_collector
-from turnout.core.debugging import shape_of
+from turnout.core.debugging import debugging, shape_of
 from turnout.core.errors import UserError
 from turnout.core.messages import payload
 from turnout.core.own_code import own_mistakes_told
 from turnout.core.replies import Replies, Weight
 from turnout.engines.compiled_ask import CompiledAsk
+from turnout.engines.exchange.strong_types import strongly_typed
 from turnout.engines.inputs import Job
 from turnout.engines.state import first_state
 from turnout.samplers.base import Sampler
@@ -194,6 +195,27 @@ class RecordingAsk(CompiledAsk):
         replies = super().next(count)
         self.uses[self._exchanged.path] = {EACH}
         return replies
+
+    # With numbers a loop may have no pass, and one of two branches is not taken: their calls would not be seen.
+
+    def loop(self, count, body, carry, until=None):
+        if not debugging():
+            return super().loop(count, body, carry, until)
+        return self._each_once(len(self.draws), {f"{self.calls.next_path()}.loop": body}, carry)[0]
+
+    def cond(self, predicate, then, otherwise, carry):
+        if not debugging():
+            return super().cond(predicate, then, otherwise, carry)
+        outside, path = len(self.draws), self.calls.next_path()
+        results = self._each_once(outside, {f"{path}.then": then, f"{path}.otherwise": otherwise}, carry)
+        return results[0] if predicate else results[1]
+
+    def _each_once(self, outside, bodies: dict[str, Callable], carry: PyTree) -> list[PyTree]:
+        """Return what each of the `bodies`, by their paths, makes of `carry`."""
+        start = self._pause(outside), strongly_typed(carry)
+        results = [self._traced(path, body, outside, start) for path, body in bodies.items()]
+        self._resume(results[-1][0], outside)
+        return [carry for _, carry in results]
 
     def observe(self, replies, feedback=None):
         super().observe(self._observed(replies, feedback), feedback)
