@@ -33,7 +33,7 @@ from turnout.runs.setup import bind
 
 
 def feddcd(**options) -> t.FedDcd:
-    return t.FedDcd(t.Nice(SIZE), Exact(), **options)
+    return t.FedDcd(t.Nice(SIZE), **{"solver": Exact()} | options)
 
 
 def algorithm_1(problem, shares, rounds, lr, alpha):
@@ -144,6 +144,26 @@ def test_inexact_solutions_suffice_and_a_missed_one_is_an_error():
     assert end < 1e-8 * start
     with pytest.raises(t.UserError, match="were not solved as well as wanted: give the local solver more steps"):
         t.run(replace(inexact, solver=t.client_solvers.Gradient(steps=1)), problem, rounds=1, metrics=("gradient",))
+
+
+def local_steps(problem, solver, delta):
+    """The most queries that a client of FedDCD made in each round, on the way to 1e-9 of the first squared distance."""
+    algorithm = feddcd(solver=solver, convexity=ALPHA, delta=delta)
+    trace = t.run(algorithm, problem, rounds=400, metrics=("distance",))
+    assert trace.columns["distance"][-1] < 1e-9 * trace.columns["distance"][0]
+    return np.diff(trace.frame["queries_slowest"])
+
+
+@pytest.mark.longer
+@pytest.mark.parametrize("delta", [0.2, 1e-4])
+def test_local_steps_depend_on_delta_and_not_on_the_accuracy(delta):
+    """Steps of 1 / beta need kappa log(1 + kappa (1 + 1 / sqrt(delta))) at most, and Newton's last rounds no more than its first."""
+    problem = quadratic()
+    kappa = problem.constants().smoothness.max() / ALPHA
+    queries = local_steps(problem, t.client_solvers.Gradient(), delta)
+    assert 1 < queries.max() <= 1 + np.ceil(kappa * np.log(1 + kappa * (1 + delta**-0.5)))
+    queries = local_steps(problem, t.client_solvers.NewtonCg(), delta)
+    assert queries[-50:].max() <= queries[:50].max()
 
 
 @pytest.mark.parametrize(
