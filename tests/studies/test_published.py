@@ -28,6 +28,7 @@ PARTS = {
     "cost-aware": ("n-10", "adaptive"),
     "cohort-squeeze": ("a6a", "css-newton"),
     "sketched-newton": ("w8a-rows", "sketched-newton"),
+    "k-vib": ("size-weights", "full"),
     "feddcd": ("mnist", "feddcd"),
     "feddcd-two-classes": ("mlp-two", "feddcd"),
     "feddcd-heterogeneity": ("sorted-0", "point-saga"),
