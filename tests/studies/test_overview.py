@@ -79,6 +79,13 @@ def test_colours_are_steps_of_the_ratio():
         assert page.rows[1] == ["r0 wins", f"r{step}", f"r{len(LEVELS) + 1}"]
 
 
+@pytest.mark.parametrize("least", [0.0, -4.0])
+def test_where_the_cheapest_is_not_above_0_others_have_no_ratio_and_no_colour(least):
+    content = matrix(table({"made": [(least, least, least), (2.0, 2.0, 2.0), (math.inf, math.inf, math.inf)]}, {"made": NAMES[0]}))
+    assert [cell["times"] for cell in content["cells"][0]] == [1, None, None]
+    assert Cells(matrix_html(content)).rows[1] == ["r0 wins", f"r{len(LEVELS) + 1}"]
+
+
 def test_names_are_text_and_the_longer_side_goes_down():
     few = Cells(matrix_html(matrix(table(SURE | OPEN, {}))))
     assert NAMES[0] in few.text and len(few.rows) == 3

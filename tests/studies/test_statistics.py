@@ -59,9 +59,13 @@ def test_ratios_are_paired_by_seed():
         ([2.0] * 5, [np.inf] * 5, 0.0, 0.0, 0.0),
         ([np.inf] * 5, [2.0] * 5, np.inf, np.inf, np.inf),
         ([np.inf] * 5, [np.inf] * 5, np.nan, 0.0, np.inf),
+        # -10 is less than 0.9 times -5, though their quotient is 2.
+        ([-10.0] * 5, [-5.0] * 5, np.nan, 0.0, np.inf),
+        ([-1.0] * 5, [2.0] * 5, -0.5, -0.5, -0.5),
+        ([0.0] * 5, [2.0] * 5, 0.0, 0.0, 0.0),
     ],
 )
-def test_ratios_of_costs_that_are_infinite(mine, other, value, low, high):
+def test_ratios_of_costs_that_are_infinite_or_not_above_0(mine, other, value, low, high):
     found = ratio(np.array(mine), np.array(other))
     np.testing.assert_equal([found.value, *found.interval], [value, low, high])
 

@@ -25,9 +25,9 @@ Matrices = dict[tuple[str, str], dict[str, Any]]
 def matrix(table: Table) -> dict[str, Any] | None:
     """Return the costs of a table as a matrix problems x methods, or problems x settings of a single method.
 
-    Each cell has its cost, its ratio to the cheapest cost on its problem (None where it is infinite), its 95 % interval and a
-    mark: "wins" where it is the cheapest beyond doubt; without a winner "ties" where its interval meets that of the cheapest.
-    None where there is nothing to compare.
+    Each cell has its cost, whether it is finite, its ratio to the cheapest cost on its problem (None where it is infinite, or the
+    cheapest cost is not above 0), its 95 % interval and a mark: "wins" where it is the cheapest beyond doubt; without a winner
+    "ties" where its interval meets that of the cheapest. None where there is nothing to compare.
 
     Args:
         table: The table.
@@ -56,9 +56,11 @@ def matrix(table: Table) -> dict[str, Any] | None:
 
 def _cell(row: Row, facts: dict, least: dict, certain: bool) -> dict[str, Any]:
     """Return the cell of a row with these `facts`, where `least` are those of the cheapest one, which may be `certain`."""
-    meets = facts["interval_low"] <= least["interval_high"] and math.isfinite(facts["cost"])
+    finite = math.isfinite(facts["cost"])
+    meets = facts["interval_low"] <= least["interval_high"] and finite
     return {
         "cost": row.cost,
+        "finite": finite,
         "times": _ratio(facts["cost"], least["cost"]),
         "interval": row.interval,
         "setting": row.setting,
@@ -68,9 +70,10 @@ def _cell(row: Row, facts: dict, least: dict, certain: bool) -> dict[str, Any]:
 
 
 def _ratio(cost: float, least: float) -> float | None:
-    """Return cost / least; None where it is no number or infinite."""
-    times = 1.0 if cost == least and math.isfinite(cost) else cost / least if least else math.inf
-    return times if math.isfinite(times) else None
+    """Return cost / least; None where it is infinite, or `least` is not above 0."""
+    if not math.isfinite(cost):
+        return None
+    return 1.0 if cost == least else cost / least if least > 0 else None
 
 
 def claim(verdict: Verdict) -> ClaimFacts:

@@ -24,7 +24,7 @@ class Interval(NamedTuple):
 
 
 class Ratio(NamedTuple):
-    """A ratio of two medians and its interval; NaN and from 0 to infinity where neither is finite."""
+    """A ratio of two medians and its interval; NaN and from 0 to infinity where neither is finite, or the second is below 0."""
 
     value: float
     interval: Interval
@@ -56,10 +56,15 @@ def ratio(values: Float[np.ndarray, " m"], others: Float[np.ndarray, " m"]) -> R
     if not values.size:
         return Ratio(np.nan, Interval(0.0, np.inf), 0)
     chosen = resamples(values.size)
-    with np.errstate(invalid="ignore", divide="ignore"):
-        value, drawn = median(values) / median(others), median(values[chosen]) / median(others[chosen])
+    value, drawn = _quotient(median(values), median(others)), _quotient(median(values[chosen]), median(others[chosen]))
     low, high = np.where(np.isnan(drawn), 0, drawn), np.where(np.isnan(drawn), np.inf, drawn)
     return Ratio(float(value), Interval(_percentiles(low).low, _percentiles(high).high), values.size)
+
+
+def _quotient(values: Float[np.ndarray, "..."], others: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
+    """Return values / others; NaN for others below 0, of which a larger multiple is less."""
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return np.where(others < 0, np.nan, values / others)
 
 
 @cache
