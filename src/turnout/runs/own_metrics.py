@@ -24,6 +24,8 @@ Of = Literal["parameters", "clients", "test", "held_out"]
 class Metric:
     """A metric of one's own: a function of the parameters, of each client's rows, or of the test or held-out rows.
 
+    Targets, studies and callbacks take smaller for better, and for a name with "accuracy" larger: of an F1 score return 1 - F1.
+
     Args:
         name: Its name in traces, targets and studies.
         function: Of "parameters", a function of x that returns a number. Of "test" and "held_out", one of x, features and labels
