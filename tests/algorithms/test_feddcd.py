@@ -157,7 +157,7 @@ def local_steps(problem, solver, delta):
 @pytest.mark.longer
 @pytest.mark.parametrize("delta", [0.2, 1e-4])
 def test_local_steps_depend_on_delta_and_not_on_the_accuracy(delta):
-    """Steps of 1 / beta need kappa log(1 + kappa (1 + 1 / sqrt(delta))) at most, and Newton's last rounds no more than its first."""
+    """Steps of 1 / beta need kappa log(1 + kappa (1 + 1 / sqrt(delta))) at most; Newton's last rounds no more than its first."""
     problem = quadratic()
     kappa = problem.constants().smoothness.max() / ALPHA
     queries = local_steps(problem, t.client_solvers.Gradient(), delta)

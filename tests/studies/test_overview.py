@@ -81,7 +81,8 @@ def test_colours_are_steps_of_the_ratio():
 
 @pytest.mark.parametrize("least", [0.0, -4.0])
 def test_where_the_cheapest_is_not_above_0_others_have_no_ratio_and_no_colour(least):
-    content = matrix(table({"made": [(least, least, least), (2.0, 2.0, 2.0), (math.inf, math.inf, math.inf)]}, {"made": NAMES[0]}))
+    costs = {"made": [(cost, cost, cost) for cost in (least, 2.0, math.inf)]}
+    content = matrix(table(costs, {"made": NAMES[0]}))
     assert [cell["times"] for cell in content["cells"][0]] == [1, None, None]
     assert Cells(matrix_html(content)).rows[1] == ["r0 wins", f"r{len(LEVELS) + 1}"]
 
