@@ -79,6 +79,14 @@ def test_a_goal_that_means_nothing_is_refused(fields, words):
         t.Goal(**fields)
 
 
+def test_a_share_of_what_is_not_above_0_is_refused():
+    half = t.Goal("value", share=0.5)
+    for values in ([-1.0, -0.4, -2.0], [0.0, -1.0]):
+        with pytest.raises(t.UserError, match="0.5 of the first value, which is (-1|0): a share is a level only of a number"):
+            half.hit(np.array(values))
+    assert half.hit(np.array([0.0, 0.0])) == 0
+
+
 def test_a_goal_without_a_level_is_the_best_value_or_the_last():
     rows = frame([[8.0, 0.5, 2.0], [8.0, 4.0, 3.0]])
     for hold, values in (("first", [0.5, 3.0]), ("last", [2.0, 3.0])):

@@ -64,11 +64,25 @@ class Goal:
         return mine and (values is None or all(values.get(key) == value for key, value in (self.where or {}).items()))
 
     def met(self, values: np.ndarray) -> np.ndarray:
-        """Return for each row of a run whether its metric's `values` [rows] meet the level, or are what counts; NaN does not."""
+        """Return for each row of a run whether its metric's `values` [rows] meet the level, or are what counts; NaN does not.
+
+        Raises:
+            UserError: Of a first value that is not above 0, a share is no level.
+
+        Args:
+            values: The metric's values [rows].
+        """
         values = smaller_better(self.metric, np.asarray(values, float))
         if not self.levelled:
             return np.arange(values.size) == values.size - 1 if self.hold == "last" else values == np.fmin.reduce(values)
-        return values < self.below if self.share is None else values <= self.share * values[0]
+        if self.share is None:
+            return values < self.below
+        if values[0] <= 0 and np.any(values < 0):
+            raise UserError(
+                f"a goal is {self.share:g} of the first {self.metric}, which is {values[0]:.3g}: a share is a level only of "
+                "a number above 0, so take another metric, such as 'gap'"
+            )
+        return values <= self.share * values[0]
 
     def hit(self, values: np.ndarray, diverged: bool = False) -> int | None:
         """Return the row at which the goal is reached; None where it is not, nor at the end of a run that diverged."""
