@@ -40,7 +40,7 @@ def judged(claim: str, problem: str, ratio: Ratio, at_most: float) -> Verdict:
     if not ratio.decided:
         return Verdict(claim, problem, at_most, "is not decided", ratio, too_few(ratio))
     if ratio.value != ratio.value:
-        reason = "neither of them reaches the goal, or what it is compared to is below 0"
+        reason = "neither of them reaches the goal, or the rival comes to no more than 0"
         return Verdict(claim, problem, at_most, "is not decided", ratio, reason)
     answer: Answer = "holds" if high <= at_most else "does not hold" if low > at_most else "is not decided"
     reason = "the interval includes the bound" if answer == "is not decided" else ""
