@@ -96,6 +96,20 @@ def test_a_goal_without_a_level_is_the_best_value_or_the_last():
         t.Goal("gradient", below=0.5, hold="last")
 
 
+@pytest.mark.parametrize(
+    ("metric", "words", "met"),
+    [
+        ("distance", "distance < 0.1", 0.05),
+        ("test_accuracy", "test error rate < 0.1", 0.95),
+        ("accuracy_10", "1 - accuracy_10 < 0.1", 0.95),
+        ("accuracy_spread", "accuracy_spread < 0.1", 0.05),
+    ],
+)
+def test_a_level_of_an_accuracy_is_told_as_one_of_the_error_rate(metric, words, met):
+    goal = t.Goal(metric, below=0.1)
+    assert goal.words == words and goal.hit(np.array([0.5, met])) == 1 and goal.hit(np.array([0.5, 1 - met])) is None
+
+
 def test_accuracies_are_shown_as_they_are_from_the_lower_to_the_higher():
     """They are compared by their error rates."""
     errors = {"cost": 0.3, "low": 0.25, "high": 0.4, "interval_low": 0.2, "interval_high": 0.45}

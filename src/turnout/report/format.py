@@ -3,7 +3,7 @@
 import math
 
 from turnout.accounting.prices import Bytes, Clock, Price, Seconds
-from turnout.accounting.target import Target
+from turnout.accounting.target import Target, is_accuracy
 
 METRICS = {
     "gap": "gap f(x) − f(x*)",
@@ -46,10 +46,10 @@ LOG_LABELS = (
 
 
 def short(metric: str) -> str:
-    """Return the name of a metric in a sentence."""
+    """Return the name of a metric in a sentence, of an accuracy that of the error rate."""
     words = {"accuracy": "error rate", "test_accuracy": "test error rate", "test_value": "test loss"}
     further = {"held_out_accuracy": "held-out error rate", "held_out_value": "held-out loss"}
-    return (words | further).get(metric, metric)
+    return (words | further).get(metric, f"1 - {metric}" if is_accuracy(metric) else metric)
 
 
 def goal(target: Target) -> str:

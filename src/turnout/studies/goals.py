@@ -9,6 +9,7 @@ from turnout.accounting.target import smaller_better
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import Positive, Proper, config
 from turnout.engines.metrics import NAMES
+from turnout.report.format import short
 
 
 @config
@@ -92,13 +93,13 @@ class Goal:
 
     @property
     def words(self) -> str:
-        """The goal in words, such as "distance < 0.02" or "the best test_accuracy"."""
+        """The goal in words, such as "distance < 0.02", "test error rate < 0.1" or "the best test_accuracy"."""
         where = ", ".join(f"{key.rpartition('.')[2]} = {value}" for key, value in (self.where or {}).items())
         where = where and f" at {where}"
         if not self.levelled:
             return f"the {'last' if self.hold == 'last' else 'best'} {self.metric}{where}"
         level = f"< {self.below:g}" if self.share is None else f"≤ {self.share:g} of the start"
-        return f"{self.metric} {level}{'' if self.hold == 'first' else ' and stays there'}{where}"
+        return f"{short(self.metric)} {level}{'' if self.hold == 'first' else ' and stays there'}{where}"
 
 
 def last_row(goals: Iterable[Goal], columns: Mapping[str, np.ndarray]) -> int | None:
