@@ -245,6 +245,8 @@ def test_a_level_that_nobody_reaches_is_told(problem):
     done = t.study(both(problem, goals={"never": {"metric": "gradient", "below": 1e-30}}, claims=[]))
     assert done.best()["cost"].to_list() == [np.inf, np.inf]
     assert done.winner("made") is None and done.table().notes[0] == "On made, no method reached the goal."
+    met = done.table(t.Goal("gradient", below=1e9)).notes[0]
+    assert met == "On made, the goal is met at the start: there is nothing to compare."
     assert "never" in done.table().markdown()
 
 

@@ -226,14 +226,16 @@ class Results:
         """Say who is cheapest on a problem, if that is beyond doubt."""
         where, mine = self.declaration.problems[problem], best.filter(pl.col("problem") == problem)
         titles = {name: method.title for name, method in self.declaration.methods.items()}
-        nearest, least = self._nearest(problem, goal, price), "cheapest" if self.goal(goal).levelled else "best"
+        aim, nearest = self.goal(goal), self._nearest(problem, goal, price)
+        least = "cheapest" if aim.levelled else "best"
         if not mine["reached"].sum():
             return f"On {where}, no method reached the goal."
+        if aim.levelled and (mine["cost"] == 0).all():
+            return f"On {where}, the goal is met at the start: there is nothing to compare."
         if nearest is None:
             setting = mine["setting"][0]
             return f"On {where}, {titles[mine['method'][0]]} {f'is {least} with {setting}' if setting else 'has no rival'}."
         first, rival, between = nearest
-        aim = self.goal(goal)
         what = "error rates of " if not aim.levelled and is_accuracy(aim.metric) else ""
         compared = f"{what}{titles[first]} to {titles[rival]}: {ratio_words(between)}"
         if winner is not None:
