@@ -103,6 +103,7 @@ def test_a_goal_without_a_level_is_the_best_value_or_the_last():
         ("test_accuracy", "test error rate < 0.1", 0.95),
         ("accuracy_10", "1 - accuracy_10 < 0.1", 0.95),
         ("accuracy_spread", "accuracy_spread < 0.1", 0.05),
+        ("accuracy_error", "accuracy_error < 0.1", 0.05),
     ],
 )
 def test_a_level_of_an_accuracy_is_told_as_one_of_the_error_rate(metric, words, met):

@@ -66,7 +66,7 @@ class Target:
 
 
 def smaller_better(metric: str, values) -> Any:
-    """Return `values` of `metric` such that smaller is better: error rates 1 - values for accuracies, but for their spread.
+    """Return `values` of `metric` such that smaller is better: error rates 1 - values for accuracies, but for their spread and error.
 
     Args:
         metric: Name of the metric.
@@ -77,4 +77,4 @@ def smaller_better(metric: str, values) -> Any:
 
 def is_accuracy(metric: str) -> bool:
     """Return whether a metric is a share of rows that are classified correctly, of which larger is better."""
-    return "accuracy" in metric and not metric.endswith("spread")
+    return "accuracy" in metric and not metric.endswith(("spread", "error"))
