@@ -90,6 +90,18 @@ def test_the_best_parameters_are_those_after_the_best_row(engine, tmp_path):
 
 
 @pytest.mark.longer
+def test_the_best_is_that_of_this_run_and_no_number_is_worse_than_any():
+    """The metric is 0 / 0 at the start, where x = 0, and grows from then on; a longer run has a better gradient."""
+    metric = t.Metric("length", lambda x: np.sum(x**2) / np.any(x) if np.any(x) else np.nan)
+    for name in ("length", "gradient"):
+        best = t.BestParameters(name)
+        for rounds in (30, 10):
+            options = {**RUN, "rounds": rounds, "metrics": ("gradient", metric)}
+            columns = t.run(algorithm(0.01), quadratic(), callbacks=[best], **options).columns
+            assert np.isnan(columns["length"][0]) and best.round == np.nanargmin(columns[name])
+
+
+@pytest.mark.longer
 def test_accuracies_shall_rise():
     best, options = t.BestParameters("accuracy"), {**RUN, "metrics": ("accuracy",)}
     columns = t.run(algorithm(), logistic(), callbacks=[best], **options).columns

@@ -66,7 +66,7 @@ class Target:
 
 
 def smaller_better(metric: str, values) -> Any:
-    """Return `values` of `metric` such that smaller is better: error rates 1 - values for accuracies, but for their spread and error.
+    """Return `values` of `metric` such that smaller is better: error rates 1 - values for accuracies, not for their spread.
 
     Args:
         metric: Name of the metric.

@@ -47,7 +47,7 @@ class BestParameters(Callback):
     """Keeps the parameters of the row with the best value of a metric.
 
     Args:
-        metric: Name of a metric of the run; the largest accuracy is the best, and the smallest of all others.
+        metric: Name of a metric of the run, also of your own; the largest accuracy is the best, and the smallest of all others.
         path: File that they are written to at the end, as by `Trace.save_model`; None writes none.
 
     Attributes:
@@ -67,16 +67,24 @@ class BestParameters(Callback):
 
     def __init__(self, metric: str, path: Path | str | None = None):
         self.metric, self.path = metric, None if path is None else Path(path)
+        self._forget()
+
+    def _forget(self):
         self.x: PyTree = None
         self.value, self.round = np.nan, -1
         self._state: PyTree = None
 
     def on_start(self, session):
         check_metric(self.metric, session)
+        # A run that goes on keeps the best of its earlier rows.
+        if not len(session.trace):
+            self._forget()
 
     def on_rows(self, session, rows):
         for value, round in rows.select(self.metric, "round").iter_rows():
-            if self.x is None or smaller_better(self.metric, value) < smaller_better(self.metric, self.value):
+            # A metric may be no number at the start.
+            first = self.x is None or np.isnan(self.value) and not np.isnan(value)
+            if first or smaller_better(self.metric, value) < smaller_better(self.metric, self.value):
                 self.x, self.value, self.round = session.trace.x, value, round
                 # Statistics of PyTorch modules are those of now.
                 self._state = None if self.path is None else session.trace.state(self.x)
@@ -180,5 +188,6 @@ class EachClient(Callback):
 
 def check_metric(metric: str, session: "Session") -> None:
     """Raise `UserError` where a session does not evaluate a metric."""
-    if metric not in session.metrics:
-        raise unknown("metric of the run", metric, session.metrics)
+    evaluated = [*session.metrics, *(own.name for own in session.own)]
+    if metric not in evaluated:
+        raise unknown("metric of the run", metric, evaluated)
