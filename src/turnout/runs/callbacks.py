@@ -175,7 +175,9 @@ class EachClient(Callback):
         return pl.concat(frame.select(pl.lit(round).alias("round"), pl.all()) for round, frame in self._frames.items())
 
     def on_start(self, session):
-        self._frames = {}
+        # A run that goes on keeps those of its earlier rows.
+        if not len(session.trace):
+            self._frames = {}
 
     def on_rows(self, session, rows):
         if rows["round"][-1] % self.every == 0:
