@@ -81,6 +81,16 @@ def test_verdicts(costs, exact, told):
     assert verdict(row([1, 2, 3, 4, 5]), row(costs), np.asarray(costs, float), exact) == told
 
 
+def test_what_is_0_but_for_rounding_is_equal_and_numbers_may_be_below_0():
+    """The regret of all clients is 0; a loss may be negative."""
+    rounded, below = [-2e-16, 0.0, 4e-16], [-5.0, -4.0, -3.0]
+    assert verdict(row([0.0, 0.0, 0.0]), row(rounded), np.array(rounded), True) == "equal"
+    assert verdict(row(below), row(below), np.array(below), True) == "equal"
+    part = np.array([-4.0])
+    assert possible(row(below), part) and verdict(row(below), row([-4.0]), part, True) == "within"
+    assert verdict(row([0.0, 0.0, 0.0]), row([1e-9] * 3), np.array([1e-9] * 3), True) == "differs"
+
+
 def test_each_table_comes_first_and_what_took_too_long_once_more():
     """A published row for each method and problem of the small study; the first part of each table is too long at first."""
     declaration = declared(tables())

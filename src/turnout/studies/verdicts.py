@@ -14,6 +14,9 @@ EQUAL, WITHIN, OPEN, DIFFERS = VERDICTS = ("equal", "within", "open", "differs")
 TOLERANCE = 1e-6
 """The relative difference up to which numbers are equal."""
 
+ROUNDING = 1e-14
+"""The difference up to which numbers are equal where they are 0 but for rounding, such as the regret of all clients."""
+
 
 def verdict(published: Mapping[str, Any], now: Mapping[str, Any], costs: Float[np.ndarray, " m"], exact: bool) -> str:
     """Return what a row that is played again says of the published one.
@@ -28,13 +31,13 @@ def verdict(published: Mapping[str, Any], now: Mapping[str, Any], costs: Float[n
         exact: Whether numbers have to come out again; if not, those "within" are good enough.
     """
     whole = costs.size == published["seeds"]
-    if whole and all(math.isclose(published[name], now[name], rel_tol=TOLERANCE) for name in NUMBERS):
+    if whole and all(math.isclose(published[name], now[name], rel_tol=TOLERANCE, abs_tol=ROUNDING) for name in NUMBERS):
         return EQUAL
     if exact and (whole or not possible(published, costs)):
         return DIFFERS
     least = min(published["low"], published["interval_low"])
     most = max(published["high"], published["interval_high"])
-    if least * (1 - TOLERANCE) <= now["cost"] <= most * (1 + TOLERANCE):
+    if _below(least) <= now["cost"] <= _above(most):
         return WITHIN
     return DIFFERS if whole else OPEN
 
@@ -56,9 +59,19 @@ def possible(published: Mapping[str, Any], costs: Float[np.ndarray, " m"]) -> bo
     most[:reached] = np.minimum(most[:reached], np.finfo(float).max / 2)
     place = 0
     for cost in np.sort(costs):
-        while place < n and not least[place] * (1 - TOLERANCE) <= cost <= most[place] * (1 + TOLERANCE):
+        while place < n and not _below(least[place]) <= cost <= _above(most[place]):
             place += 1
         if place == n:
             return False
         place += 1
     return True
+
+
+def _below(number: float) -> float:
+    """Return the least number that is equal to one up to the tolerance."""
+    return -_above(-number)
+
+
+def _above(number: float) -> float:
+    """Return the largest number that is equal to one up to the tolerance."""
+    return number * (1 + math.copysign(TOLERANCE, number)) + ROUNDING
