@@ -66,7 +66,7 @@ class Target:
 
 
 def smaller_better(metric: str, values) -> Any:
-    """Return `values` of `metric` such that smaller is better: error rates 1 - values for accuracies, not for their spread.
+    """Return `values` of `metric` such that smaller is better: error rates 1 - values for accuracies.
 
     Args:
         metric: Name of the metric.
@@ -76,5 +76,11 @@ def smaller_better(metric: str, values) -> Any:
 
 
 def is_accuracy(metric: str) -> bool:
-    """Return whether a metric is a share of rows that are classified correctly, of which larger is better."""
+    """Return whether a metric is a share of rows that are classified correctly, of which larger is better.
+
+    The spread of such shares over the clients, and the standard error of their mean, are none.
+
+    Args:
+        metric: Name of the metric.
+    """
     return "accuracy" in metric and not metric.endswith(("spread", "error"))

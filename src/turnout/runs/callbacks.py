@@ -82,12 +82,14 @@ class BestParameters(Callback):
 
     def on_rows(self, session, rows):
         for value, round in rows.select(self.metric, "round").iter_rows():
-            # A metric may be no number at the start.
-            first = self.x is None or np.isnan(self.value) and not np.isnan(value)
-            if first or smaller_better(self.metric, value) < smaller_better(self.metric, self.value):
+            if self.x is None or self._level(value) < self._level(self.value):
                 self.x, self.value, self.round = session.trace.x, value, round
                 # Statistics of PyTorch modules are those of now.
                 self._state = None if self.path is None else session.trace.state(self.x)
+
+    def _level(self, value: float) -> float:
+        """Return a value such that smaller is better; infinity for no number, as a metric may be at the start."""
+        return np.inf if np.isnan(value) else smaller_better(self.metric, value)
 
     def on_end(self, session):
         if self.path is not None and self.x is not None:

@@ -103,16 +103,19 @@ def matrix_html(content: dict[str, Any]) -> str:
     """
     return TEMPLATES.get_template("matrix.html").render(
         **content,
-        level=_level,
+        colour=_colour,
         number=number,
         levels=LEVELS,
         turned=len(content["methods"]) > max(len(content["problems"]), 6),
     )
 
 
-def _level(times: float | None) -> int:
-    """Return the step of the colours for a ratio to the cheapest cost; the last one where it is infinite."""
-    return len(LEVELS) + 1 if times is None else sum(times > level * (1 + 1e-9) for level in LEVELS)
+def _colour(cell: dict[str, Any]) -> str:
+    """Return the class of a cell by its ratio to the cheapest cost; the last one for an infinite cost, none without a ratio."""
+    if cell["times"] is not None:
+        return f"r{sum(cell['times'] > level * (1 + 1e-9) for level in LEVELS)}"
+    # Published matrices may be older than the key.
+    return "" if cell.get("finite") else f"r{len(LEVELS) + 1}"
 
 
 def forest_html(claims: list[ClaimFacts]) -> str:
