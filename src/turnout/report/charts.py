@@ -5,7 +5,7 @@ from typing import Any
 
 from turnout.accounting.prices import Price
 from turnout.report.downsample import Points, log_ticks, points
-from turnout.report.format import COST_LABELS, LINEAR, LOG_LABELS, METRICS, axis_title, short
+from turnout.report.format import COST_LABELS, LOG_LABELS, axis_title, is_linear, short, title_of
 from turnout.report.lines import SCHEMA
 from turnout.report.loaded_run import Result
 from turnout.report.theme import LIGHT, config
@@ -28,7 +28,7 @@ def curves(result: Result, metric: str, prices: list[Price]) -> dict[str, Any]:
         prices: Prices of the events.
     """
     prices = list(prices)
-    drawn = points(result, metric, prices, metric not in LINEAR)
+    drawn = points(result, metric, prices, not is_linear(metric))
     levels = [result.target.below] if result.target and result.target.metric == metric else []
     titles = json.dumps([axis_title(price) for price in prices])
     title = {
@@ -117,8 +117,8 @@ def log_axis(axis: dict, heights: list[float]) -> dict[str, Any]:
 
 def _metric_axis(drawn: Points, metric: str, levels: list[float]) -> dict[str, Any]:
     """Return the vertical axis."""
-    axis = {**upright(METRICS[metric]), "tickCount": 6}
-    if metric in LINEAR:
+    axis = {**upright(title_of(metric)), "tickCount": 6}
+    if is_linear(metric):
         return {**quantity("metric"), "scale": {"zero": False, "padding": 6}, "axis": axis}
     return {**quantity("metric"), **log_axis(axis, drawn.heights() + levels)}
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from turnout.accounting.target import smaller_better
-from turnout.report.format import LINEAR, METRICS
+from turnout.report.format import is_linear, title_of
 from turnout.report.lines import POINTS, Drawing, banded, visible
 
 if TYPE_CHECKING:
@@ -29,5 +29,5 @@ def compared(
     for label, group in groups.items():
         runs = [(np.asarray(across(frame), float), smaller_better(metric, frame[metric].to_numpy())) for frame in group]
         lines.append((label, banded(runs, points), False))
-    scale = "linear" if metric in LINEAR else "log"
-    return Drawing("", x, METRICS[metric], visible(lines, scale), scale)
+    scale = "linear" if is_linear(metric) else "log"
+    return Drawing("", x, title_of(metric), visible(lines, scale), scale)

@@ -102,7 +102,10 @@ def prices_of(result: Result) -> list[Price]:
 
 def main_metric(result: Result) -> str:
     """Return the metric of the target, or the first of `METRICS` that the run has."""
-    metrics = [metric for metric in METRICS if metric in result.trace.columns]
+    columns = result.trace.columns
+    if result.target and result.target.metric in columns:
+        return result.target.metric
+    metrics = [metric for metric in METRICS if metric in columns]
     if not metrics:
         raise UserError(f"{result.label} has no metric: run it again with one")
-    return result.target.metric if result.target and result.target.metric in metrics else metrics[0]
+    return metrics[0]

@@ -36,13 +36,23 @@ METRICS = {
 """The name of each metric in figures. Without a target a report shows the first of them that all results have."""
 
 LINEAR = tuple(name for name in METRICS if "accuracy" in name or name.endswith("value"))
-"""Metrics on a linear axis: error rates are shares, and losses may be negative."""
+"""Turnout's metrics on a linear axis: error rates are shares, and losses may be negative."""
 
 # Counts stay as they are up to 9,999 and then become 10k, 2.5M, 1.2G; small values of a log axis become 1e-4.
 COST_LABELS = "abs(datum.value) < 1e4 ? format(datum.value, '~g') : format(datum.value, '~s')"
 LOG_LABELS = (
     "!datum.label ? '' : datum.value < 1e-3 || datum.value >= 1e6 ? format(datum.value, '~e') : format(datum.value, '~g')"
 )
+
+
+def title_of(metric: str) -> str:
+    """Return the name of a metric in figures; one's own have the names that they are given."""
+    return METRICS.get(metric, short(metric))
+
+
+def is_linear(metric: str) -> bool:
+    """Return whether a metric is drawn on a linear axis: of one's own nobody knows whether it is above 0."""
+    return metric in LINEAR or metric not in METRICS
 
 
 def short(metric: str) -> str:

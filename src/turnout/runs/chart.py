@@ -35,8 +35,10 @@ def chart(traces: Mapping[str, Trace], price: Price | None = None, metric: str |
 
     checked("traces", traces, Mapping[str, Trace])
     price = price_of(price)
-    frames = {name: [trace.frame] for name, trace in traces.items() if len(trace)}
-    known = [name for name in METRICS if frames and all(name in frame.columns for (frame,) in frames.values())]
+    played = {name: trace for name, trace in traces.items() if len(trace)}
+    frames = {name: [trace.frame] for name, trace in played.items()}
+    names = dict.fromkeys((*METRICS, *(metric for trace in played.values() for metric in trace.metrics)))
+    known = [name for name in names if played and all(name in trace.metrics for trace in played.values())]
     if not known:
         raise UserError("there is nothing to draw: give runs with rows, and with a metric that all of them have")
     if metric is not None and metric not in known:

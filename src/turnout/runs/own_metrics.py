@@ -108,20 +108,31 @@ def rows_of(problem: Any, client: int | None = None) -> tuple[Any, np.ndarray]:
     return plain(features, first, last), np.asarray(labels[first:last])
 
 
-def split_metrics(metrics: Iterable | None, further: Iterable[str] = ()) -> tuple[tuple[str, ...] | None, tuple[Metric, ...]]:
-    """Return the names of turnout's metrics, None for the default ones, and the user's own metrics.
+def own_metrics(metrics: Iterable | None, target: str | None = None) -> tuple[Metric, ...]:
+    """Return the user's own metrics among `metrics`.
 
     Args:
         metrics: Names, metrics, and names "module:function"; None for the default ones.
-        further: Names that may be "module:function", such as that of a target.
+        target: The name of the target's metric, if there is one, which may be "module:function" too.
+
+    Raises:
+        UserError: Two have the same name, or one is no function.
     """
-    given = [] if metrics is None else list(metrics)
-    named = [each for each in (*given, *further) if isinstance(each, str) and ":" in each]
+    given = [*(metrics or ()), *([] if target is None else [target])]
+    named = [each for each in given if isinstance(each, str) and ":" in each]
     own = [each for each in given if isinstance(each, Metric)] + [imported(each) for each in dict.fromkeys(named)]
-    names = tuple(each for each in given if isinstance(each, str) and ":" not in each)
     if len({metric.name for metric in own}) < len(own):
         raise UserError("two metrics have the same name: call them by different names")
-    return names if names or (given and not own) else None, tuple(own)
+    return tuple(own)
+
+
+def names_of_own(metrics: Iterable | None) -> set[str]:
+    """Return the names of the user's own metrics among `metrics`, which are not imported.
+
+    Args:
+        metrics: Names, metrics, and names "module:function"; None for the default ones.
+    """
+    return {each.name if isinstance(each, Metric) else each for each in metrics or () if isinstance(each, Metric) or ":" in each}
 
 
 def imported(name: str) -> Metric:

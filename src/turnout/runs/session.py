@@ -38,7 +38,7 @@ from turnout.runs.going_on import Played
 from turnout.runs.group_checks import check_groups, tell_groups
 from turnout.runs.hub_layout import with_hubs
 from turnout.runs.options import RunOptions, with_settings
-from turnout.runs.own_metrics import split_metrics
+from turnout.runs.own_metrics import own_metrics
 from turnout.runs.setup import alike, devices_of, fit, inputs_of, scope
 from turnout.runs.sweep import Cell
 from turnout.runs.trace import Trace
@@ -93,14 +93,10 @@ class Session:
         check_parts(algorithm, problem)
         problem = with_hubs(problem, options.hubs)
         problem = with_groups(problem, algorithm.model_groups, type(algorithm).__name__)
-        names, self.own = split_metrics(options.metrics, [] if options.target is None else [options.target.metric])
+        self.own = own_metrics(options.metrics, None if options.target is None else options.target.metric)
         self.further = {"test": options.test, "held_out": options.held_out}
         for metric in self.own:
             metric.check(problem, self.further)
-        if self.own:
-            # The engine knows turnout's metrics alone.
-            target = None if options.target is None or options.target.metric in self._own_names else options.target
-            options = replace(options, metrics=None if names is None else list(names), target=target)
         compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         self.fitted = algorithm

@@ -230,7 +230,8 @@ def inputs_of(
     )  # fmt: skip
     algorithm = coded(job, algorithm, options.exchange)
     refuse_coded(options)
-    if options.target is not None and options.target.stop:
+    # The engine knows turnout's metrics alone.
+    if options.target is not None and options.target.stop and options.target.metric in metrics:
         job = replace(job, stop=options.target)
     if options.aggregation != "plain":
         refuse_metrics_of_replies(metrics)

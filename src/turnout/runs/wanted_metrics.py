@@ -4,29 +4,30 @@ from turnout.accounting.target import Target
 from turnout.core.errors import UserError
 from turnout.engines.metrics import ERRORS, HELD_OUT, NAMES, TEST, WHOLE
 from turnout.problems.base import Problem
+from turnout.runs.own_metrics import Metric, names_of_own
 
 
 def wanted_metrics(
-    problem: Problem, target: Target | None, metrics: tuple[str, ...] | list[str] | None, test=None, held_out=None,
-    sampled: bool = False,
+    problem: Problem, target: Target | None, metrics: tuple[str | Metric, ...] | list[str | Metric] | None, test=None,
+    held_out=None, sampled: bool = False,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return the names of the metrics to evaluate, in the order of `metrics.NAMES`; `UserError` for one that has no meaning.
+    """Return turnout's metrics that an engine evaluates, in the order of `metrics.NAMES`; `UserError` for one without meaning.
 
     Args:
         problem: The problem.
         target: The target, whose metric is included.
-        metrics: Names asked for; None for the default ones.
+        metrics: What is asked for; None, or only metrics of one's own, for the default ones.
         test: Problem of the test set.
         held_out: Problem of the held-out clients.
         sampled: Whether f is evaluated on some of the clients only.
     """
-    if metrics is None:
+    own = names_of_own([*(metrics or ()), *([target.metric] if target else [])])
+    wanted = {each for each in metrics or () if isinstance(each, str)} - own
+    if not wanted:
         usual = ("value", *(["accuracy"] if problem.classifies else []), *(["perplexity"] if problem.has_perplexity else []))
         further = {"test": test, "held_out": held_out}
-        metrics = (*usual, *(f"{where}_{name}" for where, rows in further.items() if rows is not None for name in usual))
-    wanted = {*metrics, *([target.metric] if target else [])}
-    if not wanted:
-        raise UserError(f"a run needs at least one metric: choose among {', '.join(NAMES)}")
+        wanted = {*usual, *(f"{where}_{name}" for where, rows in further.items() if rows is not None for name in usual)}
+    wanted |= {target.metric} - own if target else set()
     unknown = wanted - set(NAMES)
     if unknown:
         raise UserError(f"unknown metric {min(unknown)!r}: known are {', '.join(NAMES)}")

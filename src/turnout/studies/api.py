@@ -1,6 +1,6 @@
 """Studies from Python."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,6 +12,7 @@ from turnout.core.timing import part
 from turnout.io.claims import claimed
 from turnout.problems.base import Problem
 from turnout.report.vega import script_ahead
+from turnout.runs.own_metrics import Metric
 from turnout.studies.budget import Budget
 from turnout.studies.cases import Cases
 from turnout.studies.conduct import Watch, conduct
@@ -98,12 +99,27 @@ def study(
 
 def from_tables(tables: Mapping[str, Any]) -> Source:
     """Return tables given in Python as the source of a study: an algorithm alone is a method, a problem alone a problem."""
+    _refuse_metrics(tables.get("run"), *_values(tables.get("goals")))
     methods, problems = tables.get("methods", {}), tables.get("problems", {})
     if isinstance(methods, Mapping):
         methods = {name: {"algorithm": one} if isinstance(one, Algorithm) else one for name, one in methods.items()}
     if isinstance(problems, Mapping):
         problems = {name: {"problem": one} if isinstance(one, Problem) else one for name, one in problems.items()}
     return Source({**tables, "methods": methods, "problems": problems})
+
+
+def _refuse_metrics(*tables: Any) -> None:
+    """Raise `UserError` for a metric of one's own that is an object, which other processes do not find."""
+    for table in tables:
+        wanted = [table.get("metric"), *(table.get("metrics") or ())] if isinstance(table, Mapping) else []
+        for metric in wanted:
+            if isinstance(metric, Metric) or callable(metric):
+                what = getattr(metric, "name", None) or getattr(metric, "__name__", metric)
+                raise UserError(f"metric {what!r} is an object: in a study write 'file.py:NAME' or 'module:NAME' of it")
+
+
+def _values(table: Any) -> Iterable:
+    return table.values() if isinstance(table, Mapping) else ()
 
 
 def _jobs(executor: str | None, job: Mapping[str, Any] | None):

@@ -15,7 +15,7 @@ from turnout.studies.statistics import interval, median, quartiles
 
 SETTING = ["problem", "method", "setting", "purpose"]
 FURTHER = {"round", "diverged", *NAMES, *EVENTS}
-"""The columns of runs that change along a run, or belong to its end."""
+"""The columns of runs, beside metrics of one's own, that change along a run, or belong to its end."""
 
 
 def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
@@ -27,7 +27,7 @@ def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
     """
     if goal.metric not in rows.columns:
         return pl.DataFrame()
-    run = [name for name in rows.columns if name not in FURTHER]
+    run = [name for name in rows.columns if name not in FURTHER and ":" not in name]
     rows = rows.filter(about(goal, rows.schema), pl.col(goal.metric).is_not_null())
     rows = rows.with_columns(spent=pl.Series(np.asarray(price.cost(rows), float)))
     records = []

@@ -7,7 +7,7 @@ import polars as pl
 
 from turnout.accounting.prices import Price
 from turnout.accounting.target import smaller_better
-from turnout.report.format import METRICS
+from turnout.report.format import title_of
 from turnout.report.lines import Drawing, Scale, banded, visible
 from turnout.studies.costs import SETTING, best_settings
 from turnout.studies.figures import COST, COUNTS, PRICES, Figure, Panel
@@ -71,7 +71,7 @@ def _curve_drawing(study: Results, panel: Panel, problem: str, title: str, scale
     lines = visible([(label, columns, False) for label, columns in _curves(study, panel, problem)], scale)
     prices, counts = study.declaration.prices, {"queries": "queries of the slowest client"}
     x = prices[panel.x].label if panel.x in prices else counts.get(panel.x, panel.x)
-    return Drawing(title, x, f"{METRICS[panel.y]}{' / its first value' if panel.share else ''}", lines, scale)
+    return Drawing(title, x, f"{title_of(panel.y)}{' / its first value' if panel.share else ''}", lines, scale)
 
 
 def _cost_drawing(study: Results, panel: Panel, problem: str, title: str, scale: Scale) -> Drawing:

@@ -8,7 +8,7 @@ from turnout.core.errors import UserError
 from turnout.core.records import config
 from turnout.engines.metrics import NAMES
 from turnout.experiment.toml_file import flatten
-from turnout.report.format import LINEAR, METRICS
+from turnout.report.format import is_linear, title_of
 from turnout.studies.sources import Place
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def default_figures(declaration: "Declaration", metrics: list[str], price: str) 
     }
     label = declaration.prices[price].label
     return tuple(
-        Figure(metric, f"{METRICS[metric]} against {label}", panels=(completed(panel, declaration),))
+        Figure(metric, f"{title_of(metric)} against {label}", panels=(completed(panel, declaration),))
         for metric, panel in panels.items()
     )
 
@@ -122,7 +122,7 @@ def completed(panel: Panel, declaration: "Declaration") -> Panel:
     about = [name for name in declaration.problems if not goal or declaration.goals[goal].about(name)]
     methods = panel.methods or list(declaration.methods)
     problems = [name for name in panel.problems or about if any(name in declaration.methods[each].problems for each in methods)]
-    scale = panel.scale or ("linear" if y in LINEAR else "log")
+    scale = panel.scale or ("linear" if is_linear(y) else "log")
     return replace(panel, goal=goal, y=y, x=panel.x or price, price=price, problems=problems, methods=methods, scale=scale)
 
 
@@ -160,8 +160,9 @@ def _panel(reader: "DeclarationReader", declaration: "Declaration", path: Place)
             reader.named(name, known, (*path, key), what)
     costs = panel.y == COST
     axes = [*swept, *price_fields(declaration)] if costs else [*declaration.prices, *COUNTS]
+    metrics = (*NAMES, COST, *([panel.y] if ":" in panel.y else []))
     given = (
-        ("goal", "goal", declaration.goals), ("price", "price", declaration.prices), ("y", "metric", (*NAMES, COST)),
+        ("goal", "goal", declaration.goals), ("price", "price", declaration.prices), ("y", "metric", metrics),
         ("x", "horizontal axis", axes), ("by", "swept key", swept),
     )  # fmt: skip
     for key, what, known in given:

@@ -39,17 +39,17 @@ def described(value: Any) -> Any:
 
 
 @cache
-def code_of(cls: type) -> str | None:
-    """Return a digest of the code of a class of the user's own: of its file, or of itself in a script; None for ours."""
-    if cls.__module__.partition(".")[0] == "turnout":
+def code_of(own: Any) -> str | None:
+    """Return a digest of the code of a user's class or function: of its file, or of itself in a script; None for ours."""
+    if own.__module__.partition(".")[0] == "turnout":
         return None
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
-    if file is not None and cls.__module__ != "__main__" and not cls.__module__.startswith("__mp_main"):
+    file = getattr(sys.modules.get(own.__module__), "__file__", None)
+    if file is not None and own.__module__ != "__main__" and not own.__module__.startswith("__mp_main"):
         return sha256(Path(file).read_bytes()).hexdigest()
     try:
-        return sha256(inspect.getsource(cls).encode()).hexdigest()
+        return sha256(inspect.getsource(own).encode()).hexdigest()
     except (OSError, TypeError):
-        functions = [part.__code__ for part in vars(cls).values() if hasattr(part, "__code__")]
+        functions = [part.__code__ for part in (own, *vars(own).values()) if hasattr(part, "__code__")]
         return sha256(b"".join(map(marshal.dumps, functions))).hexdigest()
 
 

@@ -12,10 +12,11 @@ import jax
 from turnout.engines.sweep import set_leaves
 from turnout.experiment.experiment import Experiment
 from turnout.experiment.groups_spec import GroupsSpec
+from turnout.runs.own_metrics import own_metrics
 from turnout.runs.setup import EXCHANGE_BYTES
 from turnout.studies.cases import Case, Cases
 from turnout.studies.declaration import Declaration
-from turnout.studies.fingerprint import fingerprint
+from turnout.studies.fingerprint import code_of, fingerprint
 from turnout.studies.goals import Goal
 from turnout.studies.grid import Setting, settings_of
 from turnout.studies.resolved import Resolved, explained, fitted, grouped, leaf_values, resolve
@@ -189,6 +190,8 @@ def _base(one: Resolved, stops: tuple[Goal, ...], *without: str) -> str:
     # What a run without codecs, devices and groups is known by stays what it was.
     further = [part for part in (experiment.exchange, experiment.devices, experiment.hubs) if part is not None]
     further += [experiment.groups] if experiment.groups != GroupsSpec() else []
+    wanted = None if experiment.target is None else experiment.target.metric
+    further += [code_of(metric.function) for metric in own_metrics(experiment.run.metrics, wanted)]
     return fingerprint(SCHEMA, version("turnout"), one.case.built.data, *parts, ends, *further)
 
 
