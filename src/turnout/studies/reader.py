@@ -117,7 +117,14 @@ class DeclarationReader(Reader):
             self.named(problem, problems, (*path, "problems" if problem in played else "on"), "problem")
         for problem in content.get("on", {}):
             self.check_keys((*path, "on", problem), OVERRIDES, "key")
-        played = [problem for problem in played if name in self.playing(problem, methods)]
+        there = [problem for problem in problems if name in self.playing(problem, methods)]
+        for problem in problems if "problems" in content else ():
+            if self.at(("problems", problem, "methods")) is not None and (problem in played) != (problem in there):
+                raise self.error(
+                    (*path, "problems"),
+                    f"this list and the methods of [problems.{problem}] do not agree on whether {name} plays there: leave one out",
+                )
+        played = [problem for problem in played if problem in there]
         return Method(str(content.get("title", name)), tuple(played))
 
     def playing(self, problem: str, methods: dict) -> list[str]:
