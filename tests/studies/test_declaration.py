@@ -59,8 +59,16 @@ MISTAKES = [
     (('title = "FedAvg"', "seeds = [1, 1]"), "[1, 1]", "methods.fedavg.seeds: seeds are a number of at least 1 or a list"),
     (("seeds = 3", 'seeds = 3\nfindings = "nowhere.py:say"'), "nowhere", "nowhere.py cannot be imported"),
     (("[problems.made]", '[problems.made]\nmethods = ["fedavgg"]'), "fedavgg", "problems.made.methods: unknown method 'fedavgg'"),
-    (("[problems.made]", '[problems.made]\nmethods = ["fedavg"]'), 'problems = ["made"]', "do not agree on whether mbgd plays there"),
-    (("[problems.flat]", '[problems.flat]\nmethods = ["mbgd"]'), 'problems = ["made"]', "do not agree on whether mbgd plays there"),
+    (
+        ("[problems.made]", '[problems.made]\nmethods = ["fedavg"]'),
+        'problems = ["made"]',
+        "do not agree on whether mbgd plays there",
+    ),
+    (
+        ("[problems.flat]", '[problems.flat]\nmethods = ["mbgd"]'),
+        'problems = ["made"]',
+        "do not agree on whether mbgd plays there",
+    ),
     (("[goals.near]", "[gaols.near]"), "gaols", "gaols: unknown table 'gaols': did you mean 'goals'"),
     (("[run]", "[sweep]\nlr = [1]\n[run]"), "sweep", "sweep: unknown table"),
 ]

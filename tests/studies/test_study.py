@@ -11,6 +11,7 @@ from polars.testing import assert_frame_equal
 
 import turnout as t
 from tests.helpers.studies import STUDY, tables
+from turnout.data import IidSplit, load
 from turnout.studies import conduct, play
 from turnout.studies.study import Study
 
@@ -171,6 +172,25 @@ def test_a_goal_without_a_level_compares_best_values(problem):
     assert done.best()["cost"].to_list()[1] == least["value"].median() and list(done.tables()) == [("least", "exchanges")]
     assert "the best value" in done.table().title.lower() and "comes to" in str(done.claims()[0])
     assert done.table().headings[3] == "value"
+
+
+@pytest.mark.longer
+def test_a_claim_on_best_accuracies_is_about_error_rates():
+    data = load("breast_cancer").normalized("columns")
+    classifier = t.Logistic.of(data, IidSplit(clients=6).split(data), mu=0.1)
+    done = t.study(
+        {
+            "run": {"rounds": 2},
+            "problems": {"made": classifier},
+            "methods": {"slow": t.Gd(t.Full(), lr=1e-9), "quick": t.Gd(t.Full(), lr=0.5)},
+            "goals": {"best": {"metric": "accuracy"}},
+            "claims": [{"method": "quick", "rival": "slow", "at_most": 0.9}],
+        }
+    )
+    (claim,) = done.claims()
+    errors = {name: 1 - done.runs.filter(pl.col("method") == name)["accuracy"].max() for name in ("quick", "slow")}
+    assert claim.ratio.value == pytest.approx(errors["quick"] / errors["slow"]) and errors["quick"] < errors["slow"]
+    assert claim.claim.startswith("the best error rate: quick comes to at most 0.9 times what slow comes to")
 
 
 @pytest.mark.longer

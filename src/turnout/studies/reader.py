@@ -122,7 +122,7 @@ class DeclarationReader(Reader):
             if self.at(("problems", problem, "methods")) is not None and (problem in played) != (problem in there):
                 raise self.error(
                     (*path, "problems"),
-                    f"this list and the methods of [problems.{problem}] do not agree on whether {name} plays there: leave one out",
+                    f"this list and the methods of [problems.{problem}] do not agree on whether {name} plays there: drop one",
                 )
         played = [problem for problem in played if problem in there]
         return Method(str(content.get("title", name)), tuple(played))

@@ -9,6 +9,7 @@ import polars as pl
 from turnout.accounting.prices import Price
 from turnout.accounting.target import is_accuracy
 from turnout.core.errors import UserError, unknown
+from turnout.report.format import short
 from turnout.studies.budget import Budget
 from turnout.studies.cases import Case, Cases
 from turnout.studies.claims import Verdict, judged, ratio_words, too_few
@@ -141,11 +142,14 @@ class Results:
     def judge(self, claim: Claim, problem: str) -> Verdict:
         """Return the verdict on a claim on one problem."""
         goal, price = self._asked(claim)
+        wanted = self.goal(goal)
         names = [self.declaration.methods[name].title for name in (claim.method, claim.rival)]
         limit = "no more than" if claim.at_most == 1 else f"at most {claim.at_most:g} times as much as"
-        words = f"{names[0]} costs {limit} {names[1]} to {self.goal(goal).words} in {self.price(price).label}"
-        if not self.goal(goal).levelled:
-            words = f"{self.goal(goal).words}: {names[0]} comes to {limit.replace(' as much as', '')} what {names[1]} comes to"
+        words = f"{names[0]} costs {limit} {names[1]} to {wanted.words} in {self.price(price).label}"
+        if not wanted.levelled:
+            # Ratios of accuracies are those of error rates.
+            best, limit = wanted.words.replace(wanted.metric, short(wanted.metric)), limit.removesuffix(" as much as")
+            words = f"{best}: {names[0]} comes to {limit} what {names[1]} comes to"
         return judged(
             words,
             self.declaration.problems[problem],
