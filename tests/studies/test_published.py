@@ -16,6 +16,7 @@ RESULTS = ROOT / "results"
 
 NEED_DATA = (
     "cohort-squeeze",
+    "cohort-squeeze-networks-perceptron",
     "compression",
     "feddcd",
     "feddcd-heterogeneity",
@@ -27,6 +28,7 @@ NEED_DATA = (
 PARTS = {
     "cost-aware": ("n-10", "adaptive"),
     "cohort-squeeze": ("a6a", "css-newton"),
+    "cohort-squeeze-networks-perceptron": ("writers-long", "prox-mimelite-adam"),
     "sketched-newton": ("w8a-rows", "sketched-newton"),
     "k-vib": ("size-weights", "full"),
     "feddcd": ("mnist", "feddcd"),
