@@ -16,15 +16,17 @@ from turnout.core.forks import refuse_forked, watch_forks
 QUICK_TO_COMPILE: dict[str, Any] = {"xla_backend_optimization_level": 0, "xla_llvm_disable_expensive_passes": True}
 """Options for a program that takes longer to compile than to run."""
 
-USUAL: dict[str, Any] = {}
+# A part for each processor: more take longer to split and to link.
+USUAL: dict[str, Any] = {
+    "xla_backend_optimization_level": 1,
+    "xla_cpu_parallel_codegen_split_count": min(32, os.cpu_count() or 1),
+}
 """Options for all others on a CPU, unless XLA_FLAGS says otherwise; an accelerator has the compiler's own."""
 
 if jax.__version_info__ < (0, 11):
     # On a CPU the program is as fast without these emitters, and compiles in half of the time; newer compilers lack them.
     QUICK_TO_COMPILE["xla_cpu_use_fusion_emitters"] = False
-    USUAL |= {"xla_cpu_use_fusion_emitters": False, "xla_backend_optimization_level": 1}
-    # A part for each processor: more take longer to split and to link.
-    USUAL["xla_cpu_parallel_codegen_split_count"] = min(32, os.cpu_count() or 1)
+    USUAL["xla_cpu_use_fusion_emitters"] = False
 
 USUAL = {name: value for name, value in USUAL.items() if name not in os.environ.get("XLA_FLAGS", "")}
 
