@@ -5,6 +5,7 @@ import polars as pl
 import pytest
 
 import turnout as t
+from turnout.studies.pictures import figures_of
 
 PROBLEM = t.Quadratic.random(12, 5)
 
@@ -69,6 +70,7 @@ def test_costs_are_those_of_the_metric_in_each_run(own, tmp_path):
             row = costs[f"lr = {lr}"]
             assert (row["cost"], row["reached"], row["seeds"]) == (np.median(each), np.isfinite(each).sum(), 5)
     assert "own.py:near" in (tmp_path / "out" / "report.html").read_text()
+    assert [figure.key for figure in figures_of(played)] == ["own.py-near-exchanges"]
 
 
 def test_a_metric_that_other_processes_do_not_find_is_refused():

@@ -100,8 +100,9 @@ def default_figures(declaration: "Declaration", metrics: list[str], price: str) 
         metric: Panel(y=metric, x=price) for metric in metrics
     }
     label = declaration.prices[price].label
+    # A name is part of a file's name.
     return tuple(
-        Figure(metric, f"{title_of(metric)} against {label}", panels=(completed(panel, declaration),))
+        Figure(re.sub(r"[^\w.-]", "-", metric), f"{title_of(metric)} against {label}", panels=(completed(panel, declaration),))
         for metric, panel in panels.items()
     )
 
