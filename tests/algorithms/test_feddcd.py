@@ -166,6 +166,21 @@ def test_local_steps_depend_on_delta_and_not_on_the_accuracy(delta):
     assert queries[-50:].max() <= queries[:50].max()
 
 
+@pytest.mark.longer
+def test_epochs_with_reduced_variance_do_not_depend_on_the_accuracy():
+    """SVRG's queries grow with log(1 / delta) at most, and are as many near the optimum as at the start."""
+    problem, mean = with_rows(), {}
+    solver = t.client_solvers.Svrg(lr=0.3 / problem.constants().smoothness.max())
+    for delta in (0.2, 1e-4):
+        inexact = t.FedDcd(t.Nice(3), solver, lr=0.25, convexity=problem.mu, delta=delta)
+        trace = t.run(inexact, problem, rounds=400, metrics=("gradient",))
+        assert trace.columns["gradient"][-1] < 1e-9 * trace.columns["gradient"][0]
+        queries = np.diff(trace.frame["queries_slowest"])
+        mean[delta] = queries[:100].mean()
+        assert queries[-100:].mean() == pytest.approx(mean[delta], rel=0.05)
+    assert mean[0.2] < mean[1e-4] < mean[0.2] * np.log(1e4) / np.log(5)
+
+
 @pytest.mark.parametrize(
     ("algorithm", "problem", "words"),
     [
