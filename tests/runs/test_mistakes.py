@@ -1,5 +1,7 @@
 """Mistakes that raised an exception of a library, or none: each is one sentence that says what is wrong."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,9 @@ import turnout as t
 from turnout.core.errors import UserError
 from turnout.core.seeds import Seeds
 from turnout.data import Dataset, IidSplit, Split, load
+from turnout.engines.nodes import Nodes
+from turnout.runs.session import Session
+from turnout.runs.without_effect import tell_without_effect
 
 ROWS = np.arange(12.0).reshape(6, 2), np.arange(6.0)
 DATA = Dataset("made", *ROWS)
@@ -153,6 +158,14 @@ def test_settings_without_an_effect_are_told(options, sentence):
     with pytest.warns(t.Caution, match=sentence) as told:
         t.run(t.Gd(t.Full(), lr=0.1), problem, rounds=1, **options)
     assert len(told) == 1 and told[0].filename == __file__
+
+
+def test_devices_without_an_effect_on_a_real_clock_are_told():
+    session = Session(
+        t.Gd(t.Full(), lr=0.1), QUADRATIC, rounds=1, deployed=partial(Nodes, QUADRATIC), devices=t.Devices(latency=1.0)
+    )
+    with pytest.warns(t.Caution, match=r"\[devices\] has no effect in a federation, whose clock is the real one"):
+        tell_without_effect(session)
 
 
 @pytest.mark.longer

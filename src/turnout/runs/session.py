@@ -89,7 +89,7 @@ class Session:
         **settings,
     ):
         self.options = options = with_settings(options, settings)
-        self.label, self.cells = label, cells
+        self.label, self.cells, self.deployed = label, cells, deployed is not None
         check_parts(algorithm, problem)
         problem = with_hubs(problem, options.hubs)
         problem = with_groups(problem, algorithm.model_groups, type(algorithm).__name__)
@@ -100,18 +100,18 @@ class Session:
         compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         self.fitted = algorithm
-        check_groups(algorithm, problem, options, self.metrics, deployed=deployed is not None)
+        check_groups(algorithm, problem, options, self.metrics, deployed=self.deployed)
         tell_groups(algorithm, problem, options.rounds)
         # Now they are known to be problems. Rows that are aligned already stay as they are.
         self.further = {name: part and alike(part, problem, name) for name, part in self.further.items()}
         options = replace(options, **self.further)
-        if deployed is not None or on_disk(problem, options):
+        if self.deployed or on_disk(problem, options):
             self._indexes: list = []
             algorithm = with_indexes(algorithm, problem.population, self._indexes)
         self.algorithm, self.problem = algorithm, problem
         optimum = self._needed_optimum(optimum)
         with scope(self.precision, options.debug):
-            how = {"cells": None if cells is None else len(cells), "deployed": bool(deployed)}
+            how = {"cells": None if cells is None else len(cells), "deployed": self.deployed}
             job, algorithm = inputs_of(algorithm, problem, options, self.precision, self.metrics, optimum, **how)
             inputs = job, algorithm, self.metrics, options.every
             if cells is not None:

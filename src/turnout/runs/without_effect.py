@@ -36,5 +36,7 @@ def _unused(session: Session) -> Iterator[str]:
     options = session.options
     if options.memory != "auto" and isinstance(session.engine, MessageEngine):
         yield "memory has no effect on clients that compute one by one: leave it out"
+    if options.devices is not None and session.deployed:
+        yield "[devices] has no effect in a federation, whose clock is the real one: leave it out"
     if options.seed and options.seeds is not None:
         yield f"seed = {options.seed} has no effect beside seeds, which has one for each purpose: leave one of them out"
