@@ -85,6 +85,7 @@ def test_a_configuration_names_them(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("metrics", "sentence"),
     [
+        (lambda: (), "a run needs at least one metric"),
         (lambda: (t.Metric("value", largest),), "metric 'value' is one of turnout's"),
         (lambda: (t.Metric("mine", largest, of="rows"),), "say 'parameters', 'clients', 'test' or 'held_out'"),
         (lambda: (t.Metric("mine", error, of="test"),), "needs test rows: give test"),

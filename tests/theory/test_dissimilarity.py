@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import turnout as t
 from tests.helpers.examples import logistic, network
-from turnout.data import quadratics
+from turnout.data import IidSplit, load, quadratics
 from turnout.problems import LogSum, NonconvexLogistic, Quadratic
 from turnout.problems.base import Population
 from turnout.theory import dissimilarity
@@ -240,3 +240,14 @@ def test_one_coordinate_and_one_client():
 def test_what_cannot_be_measured_is_one_sentence(full, call, sentence):
     with pytest.raises(t.UserError, match=sentence):
         call(full)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "least", "most"), [("mushrooms", 0.0, 0.05), ("duke", 0.5, 1.0)])
+def test_clients_are_alike_on_mushrooms_and_not_on_duke(real_data, name, least, most):
+    """Section 7 of Cost-aware client selection: delta against L_1, ten clients of shuffled rows, at the start."""
+    data = load(name, real_data)
+    split = IidSplit(clients=10).split(data)
+    problem = NonconvexLogistic.of(data, split, mu=0.0, alpha=0.1, weights=split.sizes)
+    found = measured(problem)
+    assert least * found.smooth_one < found.delta < most * found.smooth_one

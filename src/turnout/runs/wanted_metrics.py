@@ -23,11 +23,13 @@ def wanted_metrics(
     """
     own = names_of_own([*(metrics or ()), *([target.metric] if target else [])])
     wanted = {each for each in metrics or () if isinstance(each, str)} - own
-    if not wanted:
+    if not wanted and (metrics is None or metrics):
         usual = ("value", *(["accuracy"] if problem.classifies else []), *(["perplexity"] if problem.has_perplexity else []))
         further = {"test": test, "held_out": held_out}
         wanted = {*usual, *(f"{where}_{name}" for where, rows in further.items() if rows is not None for name in usual)}
     wanted |= {target.metric} - own if target else set()
+    if not wanted:
+        raise UserError(f"a run needs at least one metric: choose among {', '.join(NAMES)}")
     unknown = wanted - set(NAMES)
     if unknown:
         raise UserError(f"unknown metric {min(unknown)!r}: known are {', '.join(NAMES)}")
