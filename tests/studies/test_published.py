@@ -18,6 +18,7 @@ NEED_DATA = (
     "cohort-squeeze",
     "cohort-squeeze-networks-perceptron",
     "compression",
+    "cost-aware-mushrooms",
     "feddcd",
     "feddcd-heterogeneity",
     "feddcd-two-classes",
@@ -27,6 +28,7 @@ NEED_DATA = (
 
 PARTS = {
     "cost-aware": ("n-10", "adaptive"),
+    "cost-aware-mushrooms": ("mushrooms", "adaptive"),
     "cohort-squeeze": ("a6a", "css-newton"),
     "cohort-squeeze-networks-perceptron": ("writers-long", "prox-mimelite-adam"),
     "sketched-newton": ("w8a-rows", "sketched-newton"),
