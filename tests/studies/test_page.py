@@ -66,6 +66,12 @@ def test_every_table_of_a_goal_and_a_price_is_on_the_page(played):
 
 
 @pytest.mark.longer
+def test_methods_are_counted_that_play(tmp_path):
+    t.study(tables(STUDY), tmp_path, problems=["flat"])
+    assert ", 1 method, 1 problem</p>" in (tmp_path / "report.html").read_text()
+
+
+@pytest.mark.longer
 def test_the_page_needs_nothing_from_elsewhere(played):
     _, folder = played
     text = (folder / "report.html").read_text()

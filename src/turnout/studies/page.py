@@ -74,7 +74,9 @@ def page(
 
 def _counts(study: Results, runs: int) -> str:
     """Say how much was played."""
-    counts = (runs, "run"), (len(study.declaration.methods), "method"), (len(study.declaration.problems), "problem")
+    pairs = study.declaration.pairs
+    methods, problems = {method for _, method in pairs}, {problem for problem, _ in pairs}
+    counts = (runs, "run"), (len(methods), "method"), (len(problems), "problem")
     return ", ".join(f"{number:,} {word}{'' if number == 1 else 's'}" for number, word in counts)
 
 
