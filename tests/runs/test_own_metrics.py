@@ -45,6 +45,7 @@ def test_they_are_those_of_numpy_in_every_row(engine):
         assert row["error"] == np.mean(np.sign(HELD.features @ x) != HELD.labels)
         assert row["recall"] == pytest.approx(np.mean(DATA.features[DATA.labels > 0] @ x > 0), rel=1e-12)
     assert trace.metrics["error"] == trace.frame["error"][-1] and "error=" in repr(trace)
+    assert '"largest"' in t.chart({"run": trace}, metric="largest").to_json()
 
 
 @pytest.mark.slow
@@ -75,6 +76,7 @@ def test_a_configuration_names_them(tmp_path, monkeypatch):
         json.loads((tmp_path / "out" / "summary.json").read_text()),
     )
     assert trace["mine:largest"][0] == 0 < trace["mine:largest"][-1] == summary["metrics"]["mine:largest"]
+    assert "mine:largest" in (tmp_path / "out" / "figures.json").read_text()
     code, _, said = turnout(
         "run", config(tmp_path, "b", run={"rounds": 3, "metrics": ["mine:smallest"]}), "--out", tmp_path / "b"
     )

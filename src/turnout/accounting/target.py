@@ -49,7 +49,7 @@ class Target:
         metric = self.metric
         if not isinstance(metric, str) and isinstance(getattr(metric, "name", None), str):
             object.__setattr__(self, "metric", OwnName(metric.name))
-        elif not isinstance(metric, OwnName) and metric not in self.known and not (isinstance(metric, str) and ":" in metric):
+        elif not isinstance(metric, OwnName) and metric not in self.known and not (isinstance(metric, str) and is_own(metric)):
             names = ", ".join(map(repr, self.known))
             raise UserError(
                 f"Target.metric must be {names}, a Metric or 'module:function', but it is {metric!r}: name one of these"
@@ -63,6 +63,15 @@ class Target:
         """Return the number of the first of the trace rows `columns` that meets the target; None if there is none."""
         met = self.met(np.asarray(columns[self.metric]))
         return int(np.argmax(met)) if met.any() else None
+
+
+def is_own(metric: str) -> bool:
+    """Return whether a metric is one of the user's own that is named "module:function" or "file.py:function".
+
+    Args:
+        metric: Name of the metric.
+    """
+    return ":" in metric
 
 
 def smaller_better(metric: str, values) -> Any:

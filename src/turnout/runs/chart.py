@@ -1,6 +1,7 @@
 """`chart`: several runs in one picture."""
 
 from collections.abc import Mapping
+from itertools import chain
 
 from turnout.accounting.prices import Price, price_of
 from turnout.core.errors import UserError, unknown
@@ -35,10 +36,9 @@ def chart(traces: Mapping[str, Trace], price: Price | None = None, metric: str |
 
     checked("traces", traces, Mapping[str, Trace])
     price = price_of(price)
-    played = {name: trace for name, trace in traces.items() if len(trace)}
-    frames = {name: [trace.frame] for name, trace in played.items()}
-    names = dict.fromkeys((*METRICS, *(metric for trace in played.values() for metric in trace.metrics)))
-    known = [name for name in names if played and all(name in trace.metrics for trace in played.values())]
+    frames = {name: [trace.frame] for name, trace in traces.items() if len(trace)}
+    each = [list(trace.metrics) for trace in traces.values() if len(trace)]
+    known = [name for name in dict.fromkeys((*METRICS, *chain(*each))) if each and all(name in names for names in each)]
     if not known:
         raise UserError("there is nothing to draw: give runs with rows, and with a metric that all of them have")
     if metric is not None and metric not in known:

@@ -10,6 +10,7 @@ import jax
 import numpy as np
 from jaxtyping import PyTree
 
+from turnout.accounting.target import is_own
 from turnout.core.errors import UserError
 from turnout.core.leaf_names import OwnLeaves, with_leaves
 from turnout.core.named_class import named_object
@@ -119,7 +120,7 @@ def own_metrics(metrics: Iterable | None, target: str | None = None) -> tuple[Me
         UserError: Two have the same name, or one is no function.
     """
     given = [*(metrics or ()), *([] if target is None else [target])]
-    named = [each for each in given if isinstance(each, str) and ":" in each]
+    named = [each for each in given if isinstance(each, str) and is_own(each)]
     own = [each for each in given if isinstance(each, Metric)] + [imported(each) for each in dict.fromkeys(named)]
     if len({metric.name for metric in own}) < len(own):
         raise UserError("two metrics have the same name: call them by different names")
@@ -132,7 +133,7 @@ def names_of_own(metrics: Iterable | None) -> set[str]:
     Args:
         metrics: Names, metrics, and names "module:function"; None for the default ones.
     """
-    return {each.name if isinstance(each, Metric) else each for each in metrics or () if isinstance(each, Metric) or ":" in each}
+    return {each.name if isinstance(each, Metric) else each for each in metrics or () if isinstance(each, Metric) or is_own(each)}
 
 
 def imported(name: str) -> Metric:

@@ -97,7 +97,7 @@ class Session:
         self.further = {"test": options.test, "held_out": options.held_out}
         for metric in self.own:
             metric.check(problem, self.further)
-        compiled = cells is not None or (deployed is None and options.engine == "compiled" and not options.debug)
+        compiled = cells is not None or (not self.deployed and options.engine == "compiled" and not options.debug)
         algorithm, self.metrics, self.precision = fit(algorithm, problem, options, compiled=compiled, swept=cells is not None)
         self.fitted = algorithm
         check_groups(algorithm, problem, options, self.metrics, deployed=self.deployed)

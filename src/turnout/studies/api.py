@@ -1,6 +1,6 @@
 """Studies from Python."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -99,7 +99,7 @@ def study(
 
 def from_tables(tables: Mapping[str, Any]) -> Source:
     """Return tables given in Python as the source of a study: an algorithm alone is a method, a problem alone a problem."""
-    _refuse_metrics(tables.get("run"), *_values(tables.get("goals")))
+    _refuse_metrics(tables)
     methods, problems = tables.get("methods", {}), tables.get("problems", {})
     if isinstance(methods, Mapping):
         methods = {name: {"algorithm": one} if isinstance(one, Algorithm) else one for name, one in methods.items()}
@@ -108,18 +108,14 @@ def from_tables(tables: Mapping[str, Any]) -> Source:
     return Source({**tables, "methods": methods, "problems": problems})
 
 
-def _refuse_metrics(*tables: Any) -> None:
+def _refuse_metrics(tables: Mapping[str, Any]) -> None:
     """Raise `UserError` for a metric of one's own that is an object, which other processes do not find."""
-    for table in tables:
-        wanted = [table.get("metric"), *(table.get("metrics") or ())] if isinstance(table, Mapping) else []
-        for metric in wanted:
+    goals = tables.get("goals")
+    for table in (tables.get("run"), *(goals.values() if isinstance(goals, Mapping) else ())):
+        for metric in [table.get("metric"), *(table.get("metrics") or ())] if isinstance(table, Mapping) else []:
             if isinstance(metric, Metric) or callable(metric):
                 what = getattr(metric, "name", None) or getattr(metric, "__name__", metric)
                 raise UserError(f"metric {what!r} is an object: in a study write 'file.py:NAME' or 'module:NAME' of it")
-
-
-def _values(table: Any) -> Iterable:
-    return table.values() if isinstance(table, Mapping) else ()
 
 
 def _jobs(executor: str | None, job: Mapping[str, Any] | None):

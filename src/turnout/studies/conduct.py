@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from turnout.accounting.ledger import EVENTS, NEW
+from turnout.accounting.target import is_own
 from turnout.core.timing import timing
 from turnout.engines.metrics import NAMES
 from turnout.io.atomic import write
@@ -148,7 +149,7 @@ def assembled(programs: list[Program], store: Store) -> pl.DataFrame:
     keys = list(dict.fromkeys(key for run in runs for key in run.values))
     rows = _labels(runs, keys).join(stored, on="run", maintain_order="left_right")
     first = ["problem", "method", "setting", *keys, "seed", "purpose", "round"]
-    own = (name for name in rows.columns if ":" in name)
+    own = (name for name in rows.columns if is_own(name))
     return rows.select(*first, *(name for name in NAMES if name in rows.columns), *own, *EVENTS, "diverged")
 
 

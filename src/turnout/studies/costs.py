@@ -8,7 +8,7 @@ import polars as pl
 
 from turnout.accounting.ledger import EVENTS
 from turnout.accounting.prices import Price
-from turnout.accounting.target import smaller_better
+from turnout.accounting.target import is_own, smaller_better
 from turnout.engines.metrics import NAMES
 from turnout.studies.goals import Goal
 from turnout.studies.statistics import interval, median, quartiles
@@ -27,7 +27,7 @@ def run_costs(rows: pl.DataFrame, goal: Goal, price: Price) -> pl.DataFrame:
     """
     if goal.metric not in rows.columns:
         return pl.DataFrame()
-    run = [name for name in rows.columns if name not in FURTHER and ":" not in name]
+    run = [name for name in rows.columns if name not in FURTHER and not is_own(name)]
     rows = rows.filter(about(goal, rows.schema), pl.col(goal.metric).is_not_null())
     rows = rows.with_columns(spent=pl.Series(np.asarray(price.cost(rows), float)))
     records = []

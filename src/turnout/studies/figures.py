@@ -4,6 +4,7 @@ import re
 from dataclasses import field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from turnout.accounting.target import is_own
 from turnout.core.errors import UserError
 from turnout.core.records import config
 from turnout.engines.metrics import NAMES
@@ -161,7 +162,7 @@ def _panel(reader: "DeclarationReader", declaration: "Declaration", path: Place)
             reader.named(name, known, (*path, key), what)
     costs = panel.y == COST
     axes = [*swept, *price_fields(declaration)] if costs else [*declaration.prices, *COUNTS]
-    metrics = (*NAMES, COST, *([panel.y] if ":" in panel.y else []))
+    metrics = (*NAMES, COST, *([panel.y] if is_own(panel.y) else []))
     given = (
         ("goal", "goal", declaration.goals), ("price", "price", declaration.prices), ("y", "metric", metrics),
         ("x", "horizontal axis", axes), ("by", "swept key", swept),

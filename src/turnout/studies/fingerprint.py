@@ -6,6 +6,7 @@ import json
 import marshal
 import pickle
 import sys
+from collections.abc import Callable
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
@@ -39,7 +40,7 @@ def described(value: Any) -> Any:
 
 
 @cache
-def code_of(own: Any) -> str | None:
+def code_of(own: type | Callable) -> str | None:
     """Return a digest of the code of a user's class or function: of its file, or of itself in a script; None for ours."""
     if own.__module__.partition(".")[0] == "turnout":
         return None

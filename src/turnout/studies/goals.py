@@ -5,7 +5,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from turnout.accounting.target import smaller_better
+from turnout.accounting.target import is_own, smaller_better
 from turnout.core.errors import UserError, unknown
 from turnout.core.records import Positive, Proper, config
 from turnout.engines.metrics import NAMES
@@ -43,7 +43,7 @@ class Goal:
     stop: bool = False
 
     def __post_init__(self):
-        if self.metric not in NAMES and ":" not in self.metric:
+        if self.metric not in NAMES and not is_own(self.metric):
             raise unknown("metric", self.metric, NAMES)
         if self.below is not None and self.share is not None:
             raise UserError("a goal has one level: give either below or share")

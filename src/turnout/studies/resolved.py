@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from turnout.accounting.target import is_own
 from turnout.core.algorithm import Algorithm
 from turnout.core.errors import UserError
 from turnout.engines.metrics import NAMES
@@ -49,7 +50,7 @@ def resolve(declaration: Declaration, place: tuple[int, int], setting: Setting, 
     if setting.reader.scale:
         experiment = replace(setting, reader=setting.reader.scaled(units_of(experiment, case))).experiment()
     asked = [goal.metric for goal in declaration.goals.values() if goal.about(setting.problem, setting.values)]
-    panels = [panel for figure in declaration.figures for panel in figure.panels if panel.y in NAMES or ":" in panel.y]
+    panels = [panel for figure in declaration.figures for panel in figure.panels if panel.y in NAMES or is_own(panel.y)]
     asked += [panel.y for panel in panels if setting.problem in panel.problems and setting.method in panel.methods]
     given = experiment.run.metrics
     if asked or given is not None:
